@@ -1,0 +1,34 @@
+//===- Flamia.h - The Flamia dialect ----------------------------*- C++ -*-===//
+//
+// Tile programs over microscaled operands; see docs/dialect-flamia.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAMIA_DIALECTS_FLAMIA_FLAMIA_H
+#define FLAMIA_DIALECTS_FLAMIA_FLAMIA_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/Flamia/FlamiaDialect.h.inc"
+#include "dialects/Flamia/FlamiaEnums.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/Flamia/FlamiaTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Flamia/FlamiaOps.h.inc"
+
+namespace flamia {
+/// Rows and columns of a tile value's type (tensor or scaled).
+std::pair<int64_t, int64_t> getTileShape(mlir::Type type);
+} // namespace flamia
+
+#endif // FLAMIA_DIALECTS_FLAMIA_FLAMIA_H

@@ -1,0 +1,474 @@
+//===- FlamiaOps.td - Operations of the Flamia dialect --------*- tablegen -*-===//
+
+#ifndef FLAMIA_OPS
+#define FLAMIA_OPS
+
+include "FlamiaTypes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Flamia_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Flamia_Dialect, mnemonic, traits>;
+
+//===----------------------------------------------------------------------===//
+// Enums
+//===----------------------------------------------------------------------===//
+
+def Flamia_ReduceKind : I32EnumAttr<"ReduceKind", "row reduction", [
+    I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">,
+    I32EnumAttrCase<"AbsMax", 2, "absmax">]> {
+  let cppNamespace = "::flamia";
+}
+
+def Flamia_Axis : I32EnumAttr<"Axis", "tile axis", [
+    I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Cols", 1, "cols">]> {
+  let cppNamespace = "::flamia";
+}
+
+def Flamia_GridAxis : I32EnumAttr<"GridAxis", "grid axis", [
+    I32EnumAttrCase<"X", 0, "x">, I32EnumAttrCase<"Y", 1, "y">,
+    I32EnumAttrCase<"Z", 2, "z">]> {
+  let cppNamespace = "::flamia";
+}
+
+//===----------------------------------------------------------------------===//
+// Kernel
+//===----------------------------------------------------------------------===//
+
+def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
+    OpAsmOpInterface, AutomaticAllocationScope]> {
+  let summary = "a tile program that every work item of the grid runs";
+  let description = [{
+    Arguments are global tensors (`memref`s, row-major, outermost dimension first)
+    and scalars (f32, i32, index). Their SSA names are kept: they name the launch
+    arguments.
+
+    - `parameters {name = [default, other...]}` declares compile-time parameters and
+      all values that `flamia-specialize` (`flamiac -D name=value`) may bind.
+    - `grid(TERM, TERM, TERM)`: a TERM is an integer, `ARG[DIM]` or
+      `ARG[DIM] ceildiv TILE`, evaluated at launch. One CTA runs one work item.
+    - argument attribute `flamia.dims = ["tokens", "heads", "head_dim"]` names the
+      dimensions; a name equal to a parameter binds the extent, equal names must have
+      equal extents at launch.
+    - argument attribute `flamia.original = "v_bf16"` names the argument that holds the
+      unquantized tensor (see `flamia-insert-safeguards`).
+    - argument attribute `flamia.depends = {q = "<=", ...}` on an output says which
+      tokens of each source its token t may depend on: "<=", ">=" or "any". Without it
+      `flamia-check-causality` has nothing to prove for that output.
+
+    Example:
+
+    ```mlir
+    flamia.kernel @double(%x: memref<?x128xbf16>, %y: memref<?x128xf32>)
+        parameters {} grid(x[0] ceildiv 128) {
+      %c0 = arith.constant 0 : index
+      %c128 = arith.constant 128 : index
+      %i = flamia.program_id x
+      %row = arith.muli %i, %c128 : index
+      %t = flamia.load %x[%row, %c0] : memref<?x128xbf16> -> tensor<128x128xbf16>
+      %f = arith.extf %t : tensor<128x128xbf16> to tensor<128x128xf32>
+      %d = arith.addf %f, %f : tensor<128x128xf32>
+      flamia.store %d, %y[%row, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+      flamia.return
+    }
+    ```
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+    StrArrayAttr:$arg_names, DictionaryAttr:$parameters, ArrayAttr:$grid,
+    OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// The launch argument's name, without '%'.
+    ::llvm::StringRef getArgName(unsigned index) {
+      return ::llvm::cast<::mlir::StringAttr>(getArgNames()[index]).getValue();
+    }
+    /// The argument of that name, or null.
+    ::mlir::BlockArgument getArgNamed(::llvm::StringRef name);
+    void getAsmBlockArgumentNames(::mlir::Region &region, ::mlir::OpAsmSetValueNameFn setNameFn);
+    static ::llvm::StringRef getDefaultDialect() { return ""; }
+  }];
+}
+
+def ReturnOp : Flamia_Op<"return", [Terminator, Pure, HasParent<"KernelOp">]> {
+  let summary = "ends a kernel";
+  let description = [{ A kernel returns nothing: results are stored. }];
+  let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Launch geometry and parameters
+//===----------------------------------------------------------------------===//
+
+def ParamOp : Flamia_Op<"param", [Pure]> {
+  let summary = "value of a compile-time parameter";
+  let description = [{
+    Replaced by a constant by `flamia-specialize`.
+
+    Example: `%causal = flamia.param "causal" : i1`
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs AnyTypeOf<[I1, I32, Index]>:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
+def ProgramIdOp : Flamia_Op<"program_id", [Pure]> {
+  let summary = "index of this work item along a grid axis";
+  let description = [{ Example: `%head = flamia.program_id y` }];
+  let arguments = (ins Flamia_GridAxis:$axis);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$axis attr-dict";
+}
+
+def DimOp : Flamia_Op<"dim", [Pure]> {
+  let summary = "run-time extent of a global tensor";
+  let description = [{ Example: `%heads = flamia.dim %q[1] : memref<?x?x128xbf16>` }];
+  let arguments = (ins AnyMemRef:$source, I64Attr:$dimension);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$source `[` $dimension `]` attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
+def WorkItemOp : Flamia_Op<"work_item", [Pure]> {
+  let summary = "document and tile of this work item";
+  let description = [{
+    Reads entry `program_id x` of a work list `[items, 4]`:
+
+    - `begin`, `end`: the document's first token and one past its last, in the pack
+    - `tile`: index of the 128-row tile inside the document
+    - `scale_base`: the document's first tile in the scale arrays
+
+    Example:
+    `%begin, %end, %tile, %scale = flamia.work_item %work : memref<?x4xi32>`
+  }];
+  let arguments = (ins MemRefRankOf<[I32], [2]>:$work);
+  let results = (outs Index:$begin, Index:$end, Index:$tile, Index:$scale_base);
+  let assemblyFormat = "$work attr-dict `:` type($work)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Loads and stores
+//===----------------------------------------------------------------------===//
+
+def LoadOp : Flamia_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "reads a tile of a global tensor";
+  let description = [{
+    The tile starts at `indices` (one for each dimension) and spans the outermost
+    dimension (rows) and the innermost one (columns); dimensions between are taken at
+    one index. A rank-1 source gives a column vector `1xC`. Rows at or past `limit`
+    (default: the source's extent) and columns past the extent read as zero.
+
+    Examples:
+
+    ```mlir
+    %v = flamia.load %v_bf16[%row, %head, %c0] limit %end
+       : memref<?x?x128xbf16> -> tensor<128x128xbf16>
+    %m = flamia.load %m_saved[%row, %head] limit %end : memref<?x?xf32> -> tensor<128x1xf32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices, Optional<Index>:$limit);
+  let results = (outs Flamia_Tile:$result);
+  let assemblyFormat = [{
+    $source `[` $indices `]` (`limit` $limit^)? attr-dict `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def LoadScaledOp : Flamia_Op<"load_scaled", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "reads a quantized tile and its scales";
+  let description = [{
+    The payload tile is read as by `flamia.load`. Scales come from one or more atoms of
+    512 bytes in the 128x4 layout (`scales` is `[tiles, heads, 512]`), at
+    `scale_indices` = [tile, head]. `along` says along which axis of this tile the
+    scales of one atom row run (the axis a `flamia.dot` contracts):
+
+    - `cols`: atom row = tile row, K block = column / 32
+    - `rows`: atom row = tile column, K block = row / 32
+
+    Rows past `limit` read as zero whatever their scale is.
+
+    Example:
+
+    ```mlir
+    %k = flamia.load_scaled %k_data[%row, %head, %c0], %k_scale[%tile, %head] limit %end along cols
+       : memref<?x?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU>
+      -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
+    AnyMemRef:$scales, Variadic<Index>:$scale_indices, Optional<Index>:$limit,
+    Flamia_Axis:$along);
+  let results = (outs Flamia_Scaled:$result);
+  let assemblyFormat = [{
+    $source `[` $indices `]` `,` $scales `[` $scale_indices `]` (`limit` $limit^)? `along` $along
+    attr-dict `:` type($source) `,` type($scales) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def StoreOp : Flamia_Op<"store", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
+  let summary = "writes a tile to a global tensor";
+  let description = [{
+    The tile's place is given as for `flamia.load`. Rows at or past `limit` (default:
+    the extent) and columns past the extent are not written.
+
+    Example:
+
+    ```mlir
+    flamia.store %o, %out[%row, %head, %c0] limit %end
+      : tensor<128x128xbf16>, memref<?x?x128xbf16>
+    ```
+  }];
+  let arguments = (ins Flamia_Tile:$value, AnyMemRef:$target, Variadic<Index>:$indices,
+    Optional<Index>:$limit);
+  let assemblyFormat = [{
+    $value `,` $target `[` $indices `]` (`limit` $limit^)? attr-dict `:` type($value) `,` type($target)
+  }];
+  let hasVerifier = 1;
+}
+
+def StorePayloadOp : Flamia_Op<"store_payload", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
+  let summary = "writes the payload of a scaled tile";
+  let description = [{
+    As `flamia.store`, for the payload elements.
+
+    Example:
+
+    ```mlir
+    flamia.store_payload %q, %q_data[%row, %head, %c0] limit %end
+      : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>, memref<?x?x128xf8E4M3FN>
+    ```
+  }];
+  let arguments = (ins Flamia_Scaled:$value, AnyMemRef:$target, Variadic<Index>:$indices,
+    Optional<Index>:$limit);
+  let assemblyFormat = [{
+    $value `,` $target `[` $indices `]` (`limit` $limit^)? attr-dict `:` type($value) `,` type($target)
+  }];
+  let hasVerifier = 1;
+}
+
+def StoreScalesOp : Flamia_Op<"store_scales", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes the scales of a scaled tile as 128x4 atoms";
+  let description = [{
+    Layout and `along` as in `flamia.load_scaled`. The whole atom is written: entries that
+    stand for no element of the tile, and with `rows n` those of rows at or past `n`
+    (relative to the tile), hold the byte 127.
+
+    Example:
+
+    ```mlir
+    flamia.store_scales %v, %v_scale[%tile, %head] rows %n along rows
+      : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>, memref<?x?x512xf8E8M0FNU>
+    ```
+  }];
+  let arguments = (ins Flamia_Scaled:$value, AnyMemRef:$target, Variadic<Index>:$indices,
+    Index:$rows, Flamia_Axis:$along);
+  let assemblyFormat = [{
+    $value `,` $target `[` $indices `]` `rows` $rows `along` $along attr-dict
+    `:` type($value) `,` type($target)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+def TransposeOp : Flamia_Op<"transpose", [Pure]> {
+  let summary = "exchanges rows and columns of a tile";
+  let description = [{
+    For an operand of `flamia.dot` this is a matter of descriptors and costs nothing;
+    other uses are refused by the lowering.
+
+    Example:
+
+    ```mlir
+    %kt = flamia.transpose %k : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>
+       -> !flamia.scaled<64x128, f8E4M3FN by f8E8M0FNU per 64x1>
+    ```
+  }];
+  let arguments = (ins Flamia_Operand:$source);
+  let results = (outs Flamia_Operand:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def DotOp : Flamia_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
+  let summary = "matrix product on logical values, fp32 accumulation";
+  let description = [{
+    `result[m, n] = acc[m, n] + sum_k a[m, k] * b[k, n]`.
+
+    `a` is MxK, `b` is KxN, both scaled tiles (`kind::mxf8f6f4.block_scale`) or both
+    tensors of the same 16-bit type (`kind::f16`). A scaled operand's block must be
+    constant over 32 elements along k, or cover them.
+
+    Example:
+
+    ```mlir
+    %s = flamia.dot %q, %kt, %zero
+       : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>,
+         !flamia.scaled<64x128, f8E4M3FN by f8E8M0FNU per 64x1> -> tensor<128x128xf32>
+    ```
+  }];
+  let arguments = (ins Flamia_Operand:$a, Flamia_Operand:$b, Flamia_F32Tile:$acc);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Quantization and rounding
+//===----------------------------------------------------------------------===//
+
+def QuantizeOp : Flamia_Op<"quantize", [Pure]> {
+  let summary = "rounds a tile to a scaled type";
+  let description = [{
+    Without `exponent` each block's scale is the smallest power of two with
+    `amax / scale <= max(element)` (round-up; 448 for E4M3), byte clamped to [0, 254].
+    A block of zeros gets payload 0 and byte 0 if it spans one row, 127 otherwise. A NaN
+    or Inf gives byte 255 and payload 0. With `exponent e` every scale is 2^e and the
+    payload saturates. Payload: nearest even, saturating, of `x * 2^-e`.
+
+    With `rows n` only the first n rows count (the others have payload 0).
+
+    Examples:
+
+    ```mlir
+    %p8 = flamia.quantize %p exponent 0 : tensor<128x128xf32>
+       -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    %v8 = flamia.quantize %v rows %n : tensor<128x128xf32>
+       -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>
+    ```
+  }];
+  let arguments = (ins Flamia_F32Tile:$source, Optional<Index>:$rows, OptionalAttr<I32Attr>:$exponent);
+  let results = (outs Flamia_Scaled:$result);
+  let assemblyFormat = [{
+    $source (`rows` $rows^)? (`exponent` $exponent^)? attr-dict `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def RoundLikeOp : Flamia_Op<"round_like", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "rounds values as another operand was rounded";
+  let description = [{
+    Rounds each value of `source` to the grid on which `like` holds its elements: the
+    payload grid of a scaled tile quantized with a static exponent, or the 16-bit type of
+    a tensor. `flamia-insert-safeguards` may exchange `like`; the rounding follows.
+
+    Example:
+
+    ```mlir
+    %r = flamia.round_like %pmax, %p8 : tensor<128x1xf32>,
+         !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    ```
+  }];
+  let arguments = (ins Flamia_F32Tile:$source, Flamia_Operand:$like);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = "$source `,` $like attr-dict `:` type($source) `,` type($like)";
+  let hasVerifier = 1;
+}
+
+def HadamardOp : Flamia_Op<"hadamard", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "rotates each row by a signed Walsh-Hadamard matrix";
+  let description = [{
+    `y = H diag(signs) x / sqrt(C)` for each row x of C = 2^n channels, with
+    `sign(c) = (-1)^(c0 c1 + c2 c3 + c4 c5)` of the bits of c; fp32 butterflies at
+    distance 1, 2, 4, ..., then one multiplication. With `inverse`, `x = diag(signs) H y / sqrt(C)`.
+
+    Example: `%r = flamia.hadamard %x : tensor<128x128xf32>`
+  }];
+  let arguments = (ins Flamia_F32Tile:$source, UnitAttr:$inverse);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = "$source (`inverse` $inverse^)? attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise helpers, masks, reductions
+//===----------------------------------------------------------------------===//
+
+def FullOp : Flamia_Op<"full", [Pure]> {
+  let summary = "a tile with every element equal to a scalar";
+  let description = [{
+    Unlike a constant it may have extents that `flamia-specialize` binds later.
+
+    Example: `%zero = flamia.full %c0 : tensor<128x?xf32>`
+  }];
+  let arguments = (ins AnyTypeOf<[F32, BF16, F16, I1]>:$value);
+  let results = (outs Flamia_Tile:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def BroadcastOp : Flamia_Op<"broadcast", [Pure]> {
+  let summary = "repeats a row vector over columns, or a column vector over rows";
+  let description = [{
+    Examples:
+
+    ```mlir
+    %a = flamia.broadcast %alpha : tensor<128x1xf32> -> tensor<128x64xf32>
+    %b = flamia.broadcast %bias : tensor<1x64xf32> -> tensor<128x64xf32>
+    ```
+  }];
+  let arguments = (ins Flamia_Tile:$source);
+  let results = (outs Flamia_Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def ReduceOp : Flamia_Op<"reduce", [Pure]> {
+  let summary = "reduces each row of a tile to one value";
+  let description = [{
+    `max` and `absmax` ignore NaN (a row of NaNs gives NaN). `sum` adds in a fixed order:
+    eight partial sums over columns c, c + 8, c + 16, ..., then
+    `((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7))`; tiles of fewer than 8 columns are
+    added from left to right.
+
+    Example: `%m = flamia.reduce max %s : tensor<128x128xf32> -> tensor<128x1xf32>`
+  }];
+  let arguments = (ins Flamia_ReduceKind:$kind, Flamia_F32Tile:$source);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = "$kind $source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def MaskOp : Flamia_Op<"mask", [AttrSizedOperandSegments, Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "sets scores that a query may not see to -inf";
+  let description = [{
+    Row r of the tile is query `q = rows + r`, column c is key `k = cols + c` (token
+    indices on one axis). An element is kept where every given condition holds:
+
+    - `causal`: k <= q
+    - `limit n`: k < n
+    - `window w`: q - k <= w
+
+    All other elements become -inf, whatever they hold.
+
+    Example:
+
+    ```mlir
+    %x = flamia.mask %s rows %q0 cols %k0 causal limit %end : tensor<128x128xf32>
+    ```
+  }];
+  let arguments = (ins Flamia_F32Tile:$source, Index:$rows, Index:$cols, UnitAttr:$causal,
+    Optional<Index>:$limit, Optional<Index>:$window);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = [{
+    $source `rows` $rows `cols` $cols (`causal` $causal^)? (`limit` $limit^)? (`window` $window^)?
+    attr-dict `:` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // FLAMIA_OPS
