@@ -4,7 +4,8 @@ add_library(flamia_options INTERFACE)
 target_compile_options(flamia_options INTERFACE
   -Wall -Wextra -Werror -Wno-unused-parameter -fno-rtti)
 # Debian's LLVM is built with assertions off; headers must see the same ABI.
-target_compile_definitions(flamia_options INTERFACE ${LLVM_DEFINITIONS})
+separate_arguments(llvm_definitions UNIX_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_options(flamia_options INTERFACE ${llvm_definitions})
 target_include_directories(flamia_options SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_options(flamia_options INTERFACE -fuse-ld=lld)
 if(FLAMIA_SANITIZERS)

@@ -212,7 +212,7 @@ def LoadScaledOp : Flamia_Op<"load_scaled", [AttrSizedOperandSegments, MemoryEff
   let results = (outs Flamia_Scaled:$result);
   let assemblyFormat = [{
     $source `[` $indices `]` `,` $scales `[` $scale_indices `]` (`limit` $limit^)? `along` $along
-    attr-dict `:` type($source) `,` type($scales) `->` type($result)
+    attr-dict `:` type($source) `,` type($scales) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
 }
@@ -253,7 +253,7 @@ def StorePayloadOp : Flamia_Op<"store_payload", [AttrSizedOperandSegments, Memor
   let arguments = (ins Flamia_Scaled:$value, AnyMemRef:$target, Variadic<Index>:$indices,
     Optional<Index>:$limit);
   let assemblyFormat = [{
-    $value `,` $target `[` $indices `]` (`limit` $limit^)? attr-dict `:` type($value) `,` type($target)
+    $value `,` $target `[` $indices `]` (`limit` $limit^)? attr-dict `:` qualified(type($value)) `,` type($target)
   }];
   let hasVerifier = 1;
 }
@@ -276,7 +276,7 @@ def StoreScalesOp : Flamia_Op<"store_scales", [MemoryEffects<[MemWrite]>]> {
     Index:$rows, Flamia_Axis:$along);
   let assemblyFormat = [{
     $value `,` $target `[` $indices `]` `rows` $rows `along` $along attr-dict
-    `:` type($value) `,` type($target)
+    `:` qualified(type($value)) `,` type($target)
   }];
   let hasVerifier = 1;
 }
@@ -354,7 +354,7 @@ def QuantizeOp : Flamia_Op<"quantize", [Pure]> {
   let arguments = (ins Flamia_F32Tile:$source, Optional<Index>:$rows, OptionalAttr<I32Attr>:$exponent);
   let results = (outs Flamia_Scaled:$result);
   let assemblyFormat = [{
-    $source (`rows` $rows^)? (`exponent` $exponent^)? attr-dict `:` type($source) `->` type($result)
+    $source (`rows` $rows^)? (`exponent` $exponent^)? attr-dict `:` type($source) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
 }
@@ -398,7 +398,9 @@ def HadamardOp : Flamia_Op<"hadamard", [Pure, AllTypesMatch<["source", "result"]
 // Elementwise helpers, masks, reductions
 //===----------------------------------------------------------------------===//
 
-def FullOp : Flamia_Op<"full", [Pure]> {
+def FullOp : Flamia_Op<"full", [Pure,
+    TypesMatchWith<"value type equals the element type of the result", "result", "value",
+                   "::llvm::cast<::mlir::RankedTensorType>($_self).getElementType()">]> {
   let summary = "a tile with every element equal to a scalar";
   let description = [{
     Unlike a constant it may have extents that `flamia-specialize` binds later.

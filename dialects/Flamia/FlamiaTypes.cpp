@@ -77,9 +77,8 @@ LogicalResult ScaledType::verify(function_ref<InFlightDiagnostic()> emitError,
                           "f4E2M1FN, but got "
                        << elementType;
   if (!isa<Float8E8M0FNUType, Float8E4M3FNType>(scaleType))
-    return emitError()
-           << "expected scale type f8E8M0FNU or f8E4M3FN, but got "
-           << scaleType;
+    return emitError() << "expected scale type f8E8M0FNU or f8E4M3FN, but got "
+                       << scaleType;
   auto check = [&](StringRef axis, int64_t extent,
                    int64_t block) -> LogicalResult {
     if (extent == kDynamic || block == kDynamic) {

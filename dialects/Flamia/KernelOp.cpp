@@ -64,8 +64,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<Attribute> names, attrs;
   for (OpAsmParser::Argument &argument : arguments) {
     types.push_back(argument.type);
-    names.push_back(
-        builder.getStringAttr(argument.ssaName.name.drop_front()));
+    names.push_back(builder.getStringAttr(argument.ssaName.name.drop_front()));
     attrs.push_back(argument.attrs ? argument.attrs
                                    : builder.getDictionaryAttr({}));
   }
@@ -84,9 +83,9 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
 
   SmallVector<Attribute> terms;
   if (succeeded(parser.parseOptionalKeyword("grid")) &&
-      parser.parseCommaSeparatedList(
-          OpAsmParser::Delimiter::Paren,
-          [&] { return parseGridTerm(parser, terms); }))
+      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, [&] {
+        return parseGridTerm(parser, terms);
+      }))
     return failure();
   result.addAttribute(getGridAttrName(result.name),
                       builder.getArrayAttr(terms));
@@ -101,16 +100,14 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer << ' ';
   printer.printSymbolName(getSymName());
   printer << '(';
-  llvm::interleaveComma(getBody().getArguments(), printer,
-                        [&](BlockArgument arg) {
-                          DictionaryAttr attrs;
-                          if (getArgAttrsAttr())
-                            attrs = cast<DictionaryAttr>(
-                                getArgAttrsAttr()[arg.getArgNumber()]);
-                          printer.printRegionArgument(
-                              arg, attrs ? attrs.getValue()
-                                         : ArrayRef<NamedAttribute>());
-                        });
+  llvm::interleaveComma(
+      getBody().getArguments(), printer, [&](BlockArgument arg) {
+        DictionaryAttr attrs;
+        if (getArgAttrsAttr())
+          attrs = cast<DictionaryAttr>(getArgAttrsAttr()[arg.getArgNumber()]);
+        printer.printRegionArgument(arg, attrs ? attrs.getValue()
+                                               : ArrayRef<NamedAttribute>());
+      });
   printer << ") parameters " << getParameters() << " grid(";
   llvm::interleaveComma(getGrid(), printer, [&](Attribute term) {
     if (auto value = dyn_cast<IntegerAttr>(term)) {

@@ -1,0 +1,1 @@
+#include "flamia/Sim/Units/Convert.h"
