@@ -25,11 +25,6 @@ def Flamia_ReduceKind : I32EnumAttr<"ReduceKind", "row reduction", [
   let cppNamespace = "::flamia";
 }
 
-def Flamia_Axis : I32EnumAttr<"Axis", "tile axis", [
-    I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Cols", 1, "cols">]> {
-  let cppNamespace = "::flamia";
-}
-
 def Flamia_GridAxis : I32EnumAttr<"GridAxis", "grid axis", [
     I32EnumAttrCase<"X", 0, "x">, I32EnumAttrCase<"Y", 1, "y">,
     I32EnumAttrCase<"Z", 2, "z">]> {

@@ -3,10 +3,11 @@
 #ifndef FLAMIA_TYPES
 #define FLAMIA_TYPES
 
-include "FlamiaDialect.td"
+include "dialects/Flamia/FlamiaDialect.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinTypes.td"
 include "mlir/IR/CommonTypeConstraints.td"
+include "mlir/IR/EnumAttr.td"
 
 def Flamia_ScaledType : TypeDef<Flamia_Dialect, "Scaled"> {
   let mnemonic = "scaled";
@@ -64,5 +65,10 @@ def Flamia_Scaled : Type<CPred<"::llvm::isa<::flamia::ScaledType>($_self)">,
 
 def Flamia_Operand : AnyTypeOf<[Flamia_FloatTile, Flamia_Scaled],
     "two-dimensional floating-point tensor or scaled tile">;
+
+def Flamia_Axis : I32EnumAttr<"Axis", "tile axis", [
+    I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Cols", 1, "cols">]> {
+  let cppNamespace = "::flamia";
+}
 
 #endif // FLAMIA_TYPES

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
+#include "dialects/Tcgen/Tcgen.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -13,7 +14,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllPasses();
-  registry.insert<flamia::FlamiaDialect>();
+  registry.insert<flamia::FlamiaDialect, flamia::tcgen::TcgenDialect>();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "flamia optimizer driver\n", registry));
 }

@@ -1,0 +1,21 @@
+//===- Tcgen.h - The Tcgen dialect ------------------------------*- C++ -*-===//
+//
+// Roles, channels and memories of one CTA; see docs/dialect-tcgen.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAMIA_DIALECTS_TCGEN_TCGEN_H
+#define FLAMIA_DIALECTS_TCGEN_TCGEN_H
+
+#include "dialects/Flamia/Flamia.h"
+
+#include "dialects/Tcgen/TcgenDialect.h.inc"
+#include "dialects/Tcgen/TcgenEnums.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/Tcgen/TcgenTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Tcgen/TcgenOps.h.inc"
+
+#endif // FLAMIA_DIALECTS_TCGEN_TCGEN_H

@@ -1,0 +1,101 @@
+//===- TcgenTypes.cpp - Types of the Tcgen dialect ------------------------===//
+
+#include "dialects/Tcgen/Tcgen.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace flamia::tcgen;
+
+#include "dialects/Tcgen/TcgenEnums.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/Tcgen/TcgenTypes.cpp.inc"
+
+void TcgenDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/Tcgen/TcgenTypes.cpp.inc"
+      >();
+}
+
+int64_t BufferType::getNumAtoms() const {
+  return llvm::divideCeil(getRows(), 128) * llvm::divideCeil(getCols(), 4);
+}
+
+int64_t BufferType::getSlotSize() const {
+  if (getLayout() == Layout::Scales)
+    return getNumAtoms() * (getSpace() == Space::Smem ? 512 : 4);
+  int64_t rowBits = getCols() * getElementType().getIntOrFloatBitWidth();
+  return getSpace() == Space::Smem ? getRows() * rowBits / 8 : rowBits / 32;
+}
+
+int64_t BufferType::getSpanBytes() const {
+  int64_t rowBytes = getCols() * getElementType().getIntOrFloatBitWidth() / 8;
+  return std::min<int64_t>(128, rowBytes);
+}
+
+int64_t BufferType::getNumSlabs() const {
+  int64_t rowBytes = getCols() * getElementType().getIntOrFloatBitWidth() / 8;
+  return rowBytes / getSpanBytes();
+}
+
+Type BufferType::parse(AsmParser &parser) {
+  StringRef space, layout;
+  SMLoc loc = parser.getCurrentLocation();
+  SmallVector<int64_t, 3> shape;
+  int64_t slots = 0;
+  Type element;
+  if (parser.parseLess() || parser.parseKeyword(&space) ||
+      parser.parseComma() || parser.parseKeyword(&layout) ||
+      parser.parseComma() || parser.parseInteger(slots) ||
+      parser.parseKeyword("x") ||
+      parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(element) || parser.parseGreater())
+    return {};
+  auto spaceKind = symbolizeSpace(space);
+  auto layoutKind = symbolizeLayout(layout);
+  if (!spaceKind || !layoutKind || shape.size() != 2) {
+    parser.emitError(loc, "expected <smem|tmem, operand|scales|lanes, SLOTS x "
+                          "ROWSxCOLSxELEMENT>");
+    return {};
+  }
+  return parser.getChecked<BufferType>(loc, parser.getContext(), *spaceKind,
+                                       *layoutKind, slots, shape[0], shape[1],
+                                       element);
+}
+
+void BufferType::print(AsmPrinter &printer) const {
+  printer << "<" << stringifySpace(getSpace()) << ", "
+          << stringifyLayout(getLayout()) << ", " << getSlots() << " x "
+          << getRows() << "x" << getCols() << "x" << getElementType() << ">";
+}
+
+LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 Space space, Layout layout, int64_t slots,
+                                 int64_t rows, int64_t cols, Type elementType) {
+  if (slots < 1 || rows < 1 || cols < 1)
+    return emitError() << "expected positive slots and extents, but got "
+                       << slots << " x " << rows << "x" << cols;
+  if (!elementType.isIntOrFloat())
+    return emitError() << "expected an integer or floating-point element, but "
+                          "got "
+                       << elementType;
+  if ((layout == Layout::Operand && space != Space::Smem) ||
+      (layout == Layout::Lanes && space != Space::Tmem))
+    return emitError() << "layout " << stringifyLayout(layout)
+                       << " does not exist in " << stringifySpace(space);
+  if (layout == Layout::Lanes && rows > 128)
+    return emitError() << "expected at most 128 rows in tensor memory, but got "
+                       << rows;
+  if (layout == Layout::Operand) {
+    int64_t rowBytes = cols * elementType.getIntOrFloatBitWidth() / 8;
+    if (rowBytes != 32 && rowBytes != 64 && rowBytes % 128 != 0)
+      return emitError() << "expected rows of 32, 64 or a multiple of 128 "
+                            "bytes, but got "
+                         << rowBytes;
+  }
+  return success();
+}
