@@ -53,7 +53,9 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
     - argument attribute `flamia.original = "v_bf16"` names the argument that holds the
       unquantized tensor (see `flamia-insert-safeguards`).
     - argument attribute `flamia.depends = {q = "<=", ...}` on an output says which
-      tokens of each source its token t may depend on: "<=", ">=" or "any". Without it
+      tokens of each source its token t may depend on: "<=", ">=" or "any"; "<= if causal"
+      is "any" when the parameter `causal` is bound to false. A scale array goes with its
+      payload, an original with what was quantized from it. Without the attribute
       `flamia-check-causality` has nothing to prove for that output.
 
     Example:
@@ -108,13 +110,19 @@ def ReturnOp : Flamia_Op<"return", [Terminator, Pure, HasParent<"KernelOp">]> {
 def ParamOp : Flamia_Op<"param", [Pure]> {
   let summary = "value of a compile-time parameter";
   let description = [{
-    Replaced by a constant by `flamia-specialize`.
+    Replaced by a constant by `flamia-specialize`. With `is` the result is whether the
+    parameter has that value, for parameters whose values are strings.
 
-    Example: `%causal = flamia.param "causal" : i1`
+    Examples:
+
+    ```mlir
+    %causal = flamia.param "causal" : i1
+    %rotate = flamia.param "rotate" is "hadamard" : i1
+    ```
   }];
-  let arguments = (ins StrAttr:$name);
+  let arguments = (ins StrAttr:$name, OptionalAttr<StrAttr>:$is);
   let results = (outs AnyTypeOf<[I1, I32, Index]>:$result);
-  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let assemblyFormat = "$name (`is` $is^)? attr-dict `:` type($result)";
 }
 
 def ProgramIdOp : Flamia_Op<"program_id", [Pure]> {
@@ -142,6 +150,9 @@ def WorkItemOp : Flamia_Op<"work_item", [Pure]> {
     - `begin`, `end`: the document's first token and one past its last, in the pack
     - `tile`: index of the 128-row tile inside the document
     - `scale_base`: the document's first tile in the scale arrays
+
+    All are >= 0, and a work item's tile holds at least one token of its document:
+    `begin + 128 * tile < end`. Passes rely on it.
 
     Example:
     `%begin, %end, %tile, %scale = flamia.work_item %work : memref<?x4xi32>`
@@ -190,6 +201,9 @@ def LoadScaledOp : Flamia_Op<"load_scaled", [AttrSizedOperandSegments, MemoryEff
 
     - `cols`: atom row = tile row, K block = column / 32
     - `rows`: atom row = tile column, K block = row / 32
+
+    An atom covers 128 operand rows and 4 K blocks. Of a larger tile, K blocks 4i... are in
+    the atom `[tile, head + i]` and operand rows 128i... in `[tile + i, head]`.
 
     Rows past `limit` read as zero whatever their scale is.
 

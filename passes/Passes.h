@@ -1,0 +1,42 @@
+//===- Passes.h - flamia's passes and pipelines -----------------*- C++ -*-===//
+//
+// Passes.td says what each pass does, in the order in which they run.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAMIA_PASSES_PASSES_H
+#define FLAMIA_PASSES_PASSES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <string>
+
+namespace flamia {
+
+#define GEN_PASS_DECL
+#include "passes/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+
+/// What the compile pipeline may be asked for.
+struct PipelineOptions {
+  /// Bindings of compile-time parameters, "name=value,name=value".
+  std::string parameters;
+  /// 0: one vector warpgroup, a wait after every step. 2: roles and rings.
+  unsigned optLevel = 2;
+};
+
+/// The value-level part of the pipeline: binds parameters, inserts safeguards
+/// and proves causality. What comes out is still the Flamia dialect.
+void buildFlamiaPipeline(mlir::OpPassManager &manager,
+                         const PipelineOptions &options);
+
+/// Registers all passes and pipelines (`flamia-pipeline`) by name.
+void registerFlamiaPassesAndPipelines();
+
+} // namespace flamia
+
+#endif // FLAMIA_PASSES_PASSES_H

@@ -1,0 +1,44 @@
+//===- Pipelines.cpp - The compile pipeline, in one place -----------------===//
+//
+// flamia-opt, flamiac and the tests all build their pipelines here.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace flamia;
+
+namespace {
+/// PipelineOptions as options of a named pipeline.
+struct PipelineFlags : public PassPipelineOptions<PipelineFlags> {
+  Option<std::string> parameters{
+      *this, "params", llvm::cl::desc("bindings of compile-time parameters")};
+  Option<unsigned> optLevel{*this, "opt-level",
+                            llvm::cl::desc("0 or 2 (default)"),
+                            llvm::cl::init(2)};
+
+  PipelineOptions get() const {
+    PipelineOptions options;
+    options.parameters = parameters;
+    options.optLevel = optLevel;
+    return options;
+  }
+};
+} // namespace
+
+void flamia::buildFlamiaPipeline(OpPassManager &manager,
+                                 const PipelineOptions &options) {}
+
+void flamia::registerFlamiaPassesAndPipelines() {
+  registerFlamiaPasses();
+  PassPipelineRegistration<PipelineFlags>(
+      "flamia-pipeline",
+      "binds parameters, inserts safeguards and proves causality",
+      [](OpPassManager &manager, const PipelineFlags &flags) {
+        buildFlamiaPipeline(manager, flags.get());
+      });
+}
