@@ -62,6 +62,9 @@ struct QuantizedInputs {
   numerics::TokenLocalTensor q, k;
   numerics::TokenBlockTensor v;
   std::vector<uint16_t> vBf16;
+  /// Negative controls only: when not empty, the values products on E4M3 V
+  /// see instead of v's, [tokens, kvHeads, headDim].
+  std::vector<float> vOverride;
 };
 
 /// Results of a forward pass. A row that sees no key has O = 0, LSE = -inf.

@@ -1,0 +1,49 @@
+//===- Shape.cpp - Shapes and options of attention ------------------------===//
+//
+// Checks and small helpers shared by the references.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Reference/Attention.h"
+#include "lib/Reference/TileWalk.h"
+
+#include <cmath>
+#include <tuple>
+
+using namespace flamia;
+using namespace flamia::reference;
+
+std::string reference::checkShape(const AttentionShape &shape) {
+  std::string error = numerics::checkShape(shape.queryShape());
+  if (error.empty() && shape.kvHeads <= 0)
+    error = "expected a positive number of kv heads, but found " +
+            std::to_string(shape.kvHeads);
+  if (error.empty() && shape.heads % shape.kvHeads != 0)
+    error = "expected the number of heads to be a multiple of the " +
+            std::to_string(shape.kvHeads) + " kv heads, but found " +
+            std::to_string(shape.heads);
+  return error;
+}
+
+float reference::softmaxScaleOf(const ForwardOptions &options,
+                                int64_t headDim) {
+  if (options.softmaxScale >= 0)
+    return options.softmaxScale;
+  return float(1.0 / std::sqrt(double(headDim)));
+}
+
+std::vector<WorkItem> reference::workItems(const AttentionShape &shape) {
+  std::vector<int64_t> bases = numerics::scaleTileBases(shape.cuSeqlens);
+  std::vector<WorkItem> items;
+  for (int64_t d = 0; d < shape.documents(); ++d)
+    for (int64_t tile = 0; tile < bases[d + 1] - bases[d]; ++tile)
+      for (int64_t head = 0; head < shape.heads; ++head)
+        items.push_back(
+            {shape.cuSeqlens[d], shape.length(d), tile, bases[d], head});
+  std::sort(items.begin(), items.end(),
+            [](const WorkItem &a, const WorkItem &b) {
+              return std::make_tuple(-a.tile, a.begin, a.head) <
+                     std::make_tuple(-b.tile, b.begin, b.head);
+            });
+  return items;
+}
