@@ -1,0 +1,171 @@
+//===- LaunchRecord.h - What a launch of a compiled kernel needs -*- C++
+//-*-===//
+//
+// flamiac writes NAME.json beside NAME.ptx and NAME.cubin; this file reads it
+// and turns arguments given by name into a grid and PTX parameters. Nothing
+// here knows about a device: the back ends (simulator, CUDA driver) and
+// flamia-sim encode the tensor maps and launch. Format: docs/launch-record.md.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_RUNTIME_LAUNCHRECORD_H
+#define FLAMIA_RUNTIME_LAUNCHRECORD_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flamia {
+namespace runtime {
+
+/// Version of the record that this library reads.
+inline constexpr int64_t launchRecordVersion = 1;
+
+enum class Element { F32, BF16, F16, F8E4M3FN, F8E8M0FNU, I8, I32, I64 };
+
+/// "f32", "bf16", ... as written in records.
+llvm::StringRef nameOf(Element element);
+std::optional<Element> parseElement(llvm::StringRef name);
+unsigned bytesOf(Element element);
+/// Kind ('f', 'i', 'u') and bytes of the NumPy type that carries the element in
+/// .npy files: bf16 travels as uint16, 8-bit formats as uint8.
+std::pair<char, unsigned> numpyTypeOf(Element element);
+
+enum class Access { Read, Write, ReadWrite };
+
+/// One argument of the kernel as its author wrote it.
+struct RecordArgument {
+  std::string name;
+  bool isTensor = true;
+  Element element = Element::F32;
+  /// Extents, outermost first; empty where the extent is known at launch only.
+  std::vector<std::optional<uint64_t>> dims;
+  /// Optional names of the dimensions ("tokens", ...): equal names must have
+  /// equal extents in all arguments. Empty, or one entry a dimension.
+  std::vector<std::string> dimNames;
+  Access access = Access::Read;
+};
+
+/// One PTX parameter.
+struct RecordParameter {
+  enum class Kind {
+    Pointer,   ///< 64-bit address of a tensor
+    Dim,       ///< 64-bit run-time extent
+    TensorMap, ///< 128-byte ragged tensor map of a tensor
+    Scalar     ///< a scalar argument, in its own type
+  };
+  Kind kind = Kind::Pointer;
+  unsigned argument = 0;  ///< index into LaunchRecord::arguments
+  unsigned dim = 0;       ///< Dim
+  uint32_t boxRows = 0;   ///< TensorMap: rows of a box, 1..256
+  uint32_t spanBytes = 0; ///< TensorMap: bytes of a row of a box
+  std::string swizzle;    ///< TensorMap: none 32B 64B 128B
+};
+
+/// An extent of the grid: a number, or ceil(extent of an argument / tile).
+struct GridExtent {
+  uint64_t value = 1;
+  bool fromArgument = false;
+  unsigned argument = 0, dim = 0;
+  uint64_t tile = 1;
+};
+
+struct LaunchRecord {
+  std::string path; ///< Where it was read from; may be empty.
+  std::string kernel, entry, arch;
+  int64_t numerics = 1;
+  int64_t optLevel = 0;
+  std::string ptx, cubin; ///< File names relative to the record.
+  /// Compile-time parameters by name, as written (numbers and strings).
+  std::map<std::string, std::string> parameters;
+  std::array<uint32_t, 3> block = {1, 1, 1};
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
+  uint32_t dynamicShared = 0;
+  uint32_t tmemColumns = 0;
+  std::array<GridExtent, 3> grid;
+  std::vector<RecordArgument> arguments;
+  std::vector<RecordParameter> params;
+
+  /// Parses and validates a record. `name` is used in messages, which have the
+  /// form "NAME: message".
+  static llvm::Expected<LaunchRecord> parse(llvm::StringRef text,
+                                            llvm::StringRef name);
+  /// Reads `path` and parses it.
+  static llvm::Expected<LaunchRecord> load(llvm::StringRef path);
+
+  /// Paths of the code files, beside the record.
+  std::string ptxPath() const;
+  std::string cubinPath() const;
+  /// Index of an argument, or -1.
+  int findArgument(llvm::StringRef name) const;
+};
+
+//===----------------------------------------------------------------------===//
+// Binding arguments
+//===----------------------------------------------------------------------===//
+
+/// The value of one argument in a launch.
+struct Argument {
+  std::string name;
+  bool isTensor = true;
+  uint64_t address = 0; ///< Device address, a multiple of 16.
+  Element element = Element::F32;
+  std::vector<uint64_t> extents; ///< Outermost first, contiguous, C order.
+  /// Bytes that belong to the caller at `address`; the tensor must fit.
+  uint64_t bytes = UINT64_MAX;
+  double scalar = 0; ///< Value of a scalar, converted to the record's type.
+
+  static Argument tensor(llvm::StringRef name, uint64_t address,
+                         Element element, llvm::ArrayRef<uint64_t> extents,
+                         uint64_t bytes = UINT64_MAX);
+  static Argument number(llvm::StringRef name, double value);
+};
+
+/// What cuTensorMapEncodeTiled is to be called with, innermost dimension first.
+/// Box elements outside dims read as zero; that is how the rows at and after a
+/// document's end vanish (two extra dimensions, docs/launch-record.md).
+struct TensorMapRecipe {
+  Element element = Element::F32;
+  uint64_t address = 0;
+  std::vector<uint64_t> dims;
+  std::vector<uint64_t> strides; ///< bytes, of dimension 1..
+  std::vector<uint32_t> box;
+  std::string swizzle;
+};
+
+/// A PTX parameter: its bytes, or the recipe of the 128 bytes.
+struct BoundParameter {
+  std::vector<uint8_t> bytes;
+  std::optional<TensorMapRecipe> tensorMap;
+};
+
+struct BoundLaunch {
+  std::array<uint32_t, 3> grid = {0, 0, 0};
+  std::vector<BoundParameter> params;
+  /// True when the grid has no CTA: there is nothing to launch.
+  bool empty() const { return !grid[0] || !grid[1] || !grid[2]; }
+};
+
+/// Checks the arguments against the record (missing, unknown or repeated names,
+/// ranks, extents, element types, equal named dimensions, alignment, sizes,
+/// limits of the grid) and computes grid and parameters.
+llvm::Expected<BoundLaunch> bindArguments(const LaunchRecord &record,
+                                          llvm::ArrayRef<Argument> arguments);
+
+/// The ragged tensor map of a row-major tensor whose outermost dimension is the
+/// row axis ([rows, cols] or [rows, heads, cols]).
+llvm::Expected<TensorMapRecipe> raggedTensorMap(const Argument &tensor,
+                                                uint32_t boxRows,
+                                                uint32_t spanBytes,
+                                                llvm::StringRef swizzle);
+
+} // namespace runtime
+} // namespace flamia
+
+#endif // FLAMIA_RUNTIME_LAUNCHRECORD_H

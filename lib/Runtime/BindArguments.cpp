@@ -1,0 +1,294 @@
+//===- BindArguments.cpp - Arguments by name to PTX parameters ------------===//
+//
+// Checks the arguments of a launch against the record and computes the grid and
+// the parameters. All arithmetic on sizes is 64-bit and checked.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Runtime/LaunchRecord.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace llvm;
+using namespace flamia;
+using namespace flamia::runtime;
+
+namespace {
+
+/// What global vector accesses, bulk copies and tensor maps need.
+constexpr uint64_t addressAlignment = 16;
+/// CUDA's limits of a grid.
+constexpr uint64_t gridLimits[3] = {INT32_MAX, 65535, 65535};
+
+template <typename T>
+std::vector<uint8_t> bytesOfValue(T value) {
+  std::vector<uint8_t> bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+std::string shapeText(const RecordArgument &argument) {
+  std::string text = "[";
+  for (size_t d = 0; d < argument.dims.size(); ++d) {
+    text += d ? ", " : "";
+    text += argument.dims[d] ? utostr(*argument.dims[d]) : "?";
+  }
+  return text + "]";
+}
+
+/// Checks one tensor against its declaration.
+Error checkTensor(const RecordArgument &declared, const Argument &given) {
+  std::string name = "argument '" + declared.name + "'";
+  if (given.element != declared.element)
+    return createStringError(name + " holds " + nameOf(given.element) +
+                             ", expected " + nameOf(declared.element));
+  if (given.extents.size() != declared.dims.size())
+    return createStringError(name + " has rank " + Twine(given.extents.size()) +
+                             ", expected " + Twine(declared.dims.size()) +
+                             " for " + shapeText(declared));
+  uint64_t bytes = bytesOf(given.element);
+  for (size_t d = 0; d < declared.dims.size(); ++d) {
+    uint64_t extent = given.extents[d];
+    if (declared.dims[d] && *declared.dims[d] != extent)
+      return createStringError(name + " has extent " + Twine(extent) +
+                               " in dimension " + Twine(d) + ", expected " +
+                               Twine(*declared.dims[d]));
+    bool overflow = false;
+    bytes = SaturatingMultiply(bytes, extent, &overflow);
+    if (overflow || bytes > uint64_t(1) << 62)
+      return createStringError(name + " is larger than 2^62 bytes");
+  }
+  if (bytes > given.bytes)
+    return createStringError(name + " needs " + Twine(bytes) +
+                             " bytes, its buffer has " + Twine(given.bytes));
+  if (bytes && !given.address)
+    return createStringError(name + " is a null pointer");
+  if (given.address % addressAlignment)
+    return createStringError(
+        name + formatv(" is at address {0:x}, which is not a multiple of {1}",
+                       given.address, addressAlignment)
+                   .str());
+  return Error::success();
+}
+
+/// Equal dimension names stand for equal extents.
+Error checkNamedDims(const LaunchRecord &record,
+                     ArrayRef<const Argument *> bound) {
+  for (size_t a = 0; a < bound.size(); ++a) {
+    const RecordArgument &first = record.arguments[a];
+    for (size_t b = 0; b < a; ++b) {
+      const RecordArgument &second = record.arguments[b];
+      for (size_t i = 0; i < first.dimNames.size(); ++i)
+        for (size_t j = 0; j < second.dimNames.size(); ++j)
+          if (!first.dimNames[i].empty() &&
+              first.dimNames[i] == second.dimNames[j] &&
+              bound[a]->extents[i] != bound[b]->extents[j])
+            return createStringError("argument '" + first.name + "' has " +
+                                     Twine(bound[a]->extents[i]) + " " +
+                                     first.dimNames[i] + ", but argument '" +
+                                     second.name + "' has " +
+                                     Twine(bound[b]->extents[j]));
+    }
+  }
+  return Error::success();
+}
+
+Expected<std::vector<uint8_t>> scalarBytes(const RecordArgument &declared,
+                                           double value) {
+  auto integer = [&](double low, double high) -> Error {
+    if (std::nearbyint(value) == value && value >= low && value <= high)
+      return Error::success();
+    return createStringError(
+        "argument '" + declared.name + "' is " + formatv("{0}", value).str() +
+        ", expected an integer that fits " + nameOf(declared.element));
+  };
+  switch (declared.element) {
+  case Element::F32:
+    return bytesOfValue(float(value));
+  case Element::I32:
+    if (Error error = integer(INT32_MIN, INT32_MAX))
+      return std::move(error);
+    return bytesOfValue(int32_t(value));
+  case Element::I64:
+    if (Error error = integer(-9007199254740992.0, 9007199254740992.0))
+      return std::move(error);
+    return bytesOfValue(int64_t(value));
+  default:
+    return createStringError("scalar argument '" + declared.name +
+                             "' has element type " + nameOf(declared.element) +
+                             ", expected f32, i32 or i64");
+  }
+}
+
+Expected<std::vector<const Argument *>>
+matchArguments(const LaunchRecord &record, ArrayRef<Argument> arguments) {
+  std::vector<const Argument *> bound(record.arguments.size(), nullptr);
+  for (const Argument &argument : arguments) {
+    int index = record.findArgument(argument.name);
+    if (index < 0) {
+      std::string names;
+      for (const RecordArgument &known : record.arguments)
+        names += (names.empty() ? "" : ", ") + known.name;
+      return createStringError("kernel '" + record.kernel +
+                               "' has no argument '" + argument.name +
+                               "', its arguments are " + names);
+    }
+    if (bound[index])
+      return createStringError("argument '" + argument.name +
+                               "' is given twice");
+    bound[index] = &argument;
+  }
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const RecordArgument &declared = record.arguments[i];
+    if (!bound[i])
+      return createStringError("kernel '" + record.kernel +
+                               "' needs argument '" + declared.name + "'");
+    if (bound[i]->isTensor != declared.isTensor)
+      return createStringError("argument '" + declared.name + "' is a " +
+                               (bound[i]->isTensor ? "tensor" : "scalar") +
+                               ", expected a " +
+                               (declared.isTensor ? "tensor" : "scalar"));
+    if (declared.isTensor)
+      if (Error error = checkTensor(declared, *bound[i]))
+        return std::move(error);
+  }
+  if (Error error = checkNamedDims(record, bound))
+    return std::move(error);
+  return bound;
+}
+
+Error computeGrid(const LaunchRecord &record, ArrayRef<const Argument *> bound,
+                  BoundLaunch &launch) {
+  for (unsigned i = 0; i < 3; ++i) {
+    const GridExtent &rule = record.grid[i];
+    uint64_t extent = rule.value;
+    if (rule.fromArgument)
+      extent = divideCeil(bound[rule.argument]->extents[rule.dim], rule.tile);
+    if (extent > gridLimits[i])
+      return createStringError("grid dimension " + Twine("xyz"[i]) + " is " +
+                               Twine(extent) + ", the limit is " +
+                               Twine(gridLimits[i]));
+    if (extent % record.cluster[i])
+      return createStringError(
+          "grid dimension " + Twine("xyz"[i]) + " is " + Twine(extent) +
+          ", not a multiple of the cluster's " + Twine(record.cluster[i]));
+    launch.grid[i] = uint32_t(extent);
+  }
+  return Error::success();
+}
+
+} // namespace
+
+Argument Argument::tensor(StringRef name, uint64_t address, Element element,
+                          ArrayRef<uint64_t> extents, uint64_t bytes) {
+  Argument argument;
+  argument.name = name.str();
+  argument.address = address;
+  argument.element = element;
+  argument.extents = extents.vec();
+  argument.bytes = bytes;
+  return argument;
+}
+
+Argument Argument::number(StringRef name, double value) {
+  Argument argument;
+  argument.name = name.str();
+  argument.isTensor = false;
+  argument.scalar = value;
+  return argument;
+}
+
+Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
+                                                   uint32_t boxRows,
+                                                   uint32_t spanBytes,
+                                                   StringRef swizzle) {
+  size_t rank = tensor.extents.size();
+  std::string name = "tensor map of '" + tensor.name + "': ";
+  if (rank != 2 && rank != 3)
+    return createStringError(name + "expected rank 2 or 3, found " +
+                             Twine(rank));
+  uint64_t elementBytes = bytesOf(tensor.element);
+  uint64_t columns = tensor.extents[rank - 1];
+  uint64_t columnBytes = columns * elementBytes;
+  uint64_t rowBytes = rank == 3 ? tensor.extents[1] * columnBytes : columnBytes;
+  if (!rowBytes || columnBytes % 16)
+    return createStringError(name +
+                             "expected rows of a multiple of 16 bytes, "
+                             "found " +
+                             Twine(columnBytes));
+  // The last stride, 2^34 - rowBytes, must be positive.
+  if (rowBytes >= uint64_t(1) << 34)
+    return createStringError(name + "a token's row has " + Twine(rowBytes) +
+                             " bytes, the limit is 2^34 - 16");
+  if (columnBytes % spanBytes && columnBytes > spanBytes)
+    return createStringError(name + "rows of " + Twine(columnBytes) +
+                             " bytes are no multiple of the span of " +
+                             Twine(spanBytes));
+  TensorMapRecipe recipe;
+  recipe.element = tensor.element;
+  recipe.address = tensor.address;
+  recipe.swizzle = swizzle.str();
+  recipe.dims = {columns};
+  recipe.box = {uint32_t(spanBytes / elementBytes)};
+  if (rank == 3) {
+    recipe.dims.push_back(tensor.extents[1]);
+    recipe.strides.push_back(columnBytes);
+    recipe.box.push_back(1);
+  }
+  for (uint64_t extent :
+       {uint64_t(1) << 30, uint64_t(1) << 31, uint64_t(1) << 31})
+    recipe.dims.push_back(extent);
+  for (uint64_t stride : {rowBytes, rowBytes, (uint64_t(1) << 34) - rowBytes})
+    recipe.strides.push_back(stride);
+  for (uint32_t extent : {boxRows, 1u, 1u})
+    recipe.box.push_back(extent);
+  return recipe;
+}
+
+Expected<BoundLaunch> runtime::bindArguments(const LaunchRecord &record,
+                                             ArrayRef<Argument> arguments) {
+  Expected<std::vector<const Argument *>> bound =
+      matchArguments(record, arguments);
+  if (!bound)
+    return bound.takeError();
+  BoundLaunch launch;
+  if (Error error = computeGrid(record, *bound, launch))
+    return std::move(error);
+  for (const RecordParameter &param : record.params) {
+    const Argument &argument = *(*bound)[param.argument];
+    BoundParameter value;
+    switch (param.kind) {
+    case RecordParameter::Kind::Pointer:
+      value.bytes = bytesOfValue(argument.address);
+      break;
+    case RecordParameter::Kind::Dim:
+      value.bytes = bytesOfValue(argument.extents[param.dim]);
+      break;
+    case RecordParameter::Kind::TensorMap: {
+      Expected<TensorMapRecipe> recipe = raggedTensorMap(
+          argument, param.boxRows, param.spanBytes, param.swizzle);
+      if (!recipe)
+        return recipe.takeError();
+      value.tensorMap = std::move(*recipe);
+      break;
+    }
+    case RecordParameter::Kind::Scalar: {
+      Expected<std::vector<uint8_t>> bytes =
+          scalarBytes(record.arguments[param.argument], argument.scalar);
+      if (!bytes)
+        return bytes.takeError();
+      value.bytes = std::move(*bytes);
+      break;
+    }
+    }
+    launch.params.push_back(std::move(value));
+  }
+  return launch;
+}
