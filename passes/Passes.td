@@ -15,4 +15,46 @@ include "mlir/Pass/PassBase.td"
 // Value level: Flamia dialect in, Flamia dialect out
 //===----------------------------------------------------------------------===//
 
+def SpecializePass : Pass<"flamia-specialize", "::mlir::ModuleOp"> {
+  let summary = "bind compile-time parameters and every extent that follows from them";
+  let description = [{
+    Each kernel declares `parameters {head_dim = [128, 64]}`: names, the default value
+    (the first) and all others that may be bound. The pass replaces `flamia.param` by
+    constants, binds extents named like a parameter in `flamia.dims`, finds every other
+    `?` of a tile type by unification over the ops that relate extents (a dot's K, equal
+    operand types, a loop's iteration arguments...), and folds what became constant.
+
+    Needs nothing. An unknown parameter, a value out of range, extents that contradict
+    each other or that nothing determines are errors with a location. Numbers do not change.
+
+    Before, with `params="n=64"`:
+
+    ```mlir
+    flamia.kernel @scale(%x: memref<?x?xf32> {flamia.dims = ["rows", "n"]}) parameters {n = [128, 64]} grid(x[0] ceildiv 128) {
+      %c0 = arith.constant 0 : index
+      %t = flamia.load %x[%c0, %c0] : memref<?x?xf32> -> tensor<128x?xf32>
+      %d = arith.addf %t, %t : tensor<128x?xf32>
+      flamia.store %d, %x[%c0, %c0] : tensor<128x?xf32>, memref<?x?xf32>
+      flamia.return
+    }
+    ```
+
+    After:
+
+    ```mlir
+    flamia.kernel @scale(%x: memref<?x64xf32> {flamia.dims = ["rows", "n"]}) parameters {n = 64 : i64} grid(x[0] ceildiv 128) {
+      %c0 = arith.constant 0 : index
+      %t = flamia.load %x[%c0, %c0] : memref<?x64xf32> -> tensor<128x64xf32>
+      %d = arith.addf %t, %t : tensor<128x64xf32>
+      flamia.store %d, %x[%c0, %c0] : tensor<128x64xf32>, memref<?x64xf32>
+      flamia.return
+    }
+    ```
+  }];
+  let options = [
+    Option<"params", "params", "std::string", /*default=*/"",
+           "comma-separated name=value bindings; others take their default">];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect"];
+}
+
 #endif // FLAMIA_PASSES
