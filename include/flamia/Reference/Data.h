@@ -36,7 +36,7 @@ private:
 
 enum class DataKind {
   Normal,          ///< independent standard normal Q, K, V
-  OutlierChannels, ///< six channels of Q, K and V are 20 to 30 times larger
+  OutlierChannels, ///< six channels of Q and K are 4 to 5.5 times larger
   LlmLike,         ///< outlier channels, an attention sink, token norms
   ConstantOffset   ///< normal plus the same constant in every channel
 };
