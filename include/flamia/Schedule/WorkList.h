@@ -1,0 +1,63 @@
+//===- WorkList.h - From document offsets to work items ---------*- C++ -*-===//
+//
+// The host side of packed documents: validation of cu_seqlens and the list of
+// work items that the kernels read, one CTA per (item, head).
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_SCHEDULE_WORKLIST_H
+#define FLAMIA_SCHEDULE_WORKLIST_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace flamia {
+namespace schedule {
+
+/// Rows of a query, key or scale tile.
+inline constexpr int64_t tileRows = 128;
+/// Work items hold token numbers as int32.
+inline constexpr int64_t maxTokens = INT32_MAX;
+
+/// Checks document offsets: at least one entry, first 0, never decreasing, last
+/// equal to `tokens`, at most maxTokens, no document longer than `maxLength`.
+/// The message names the rule and the offending values. Document d is the
+/// tokens [offsets[d], offsets[d + 1]); empty documents are legal, and so is
+/// [0] with no tokens at all.
+llvm::Error validateOffsets(llvm::ArrayRef<int64_t> offsets, int64_t tokens,
+                            std::optional<int64_t> maxLength = std::nullopt);
+llvm::Error validateOffsets(llvm::ArrayRef<int32_t> offsets, int64_t tokens,
+                            std::optional<int64_t> maxLength = std::nullopt);
+
+/// One row of the work list, as kernels read it (int32[4]).
+struct WorkItem {
+  int32_t begin = 0;     ///< the document's first token
+  int32_t end = 0;       ///< one past its last token
+  int32_t tile = 0;      ///< 128-row tile inside the document
+  int32_t scaleBase = 0; ///< the document's first scale tile
+};
+static_assert(sizeof(WorkItem) == 16, "kernels read int32[4]");
+
+struct WorkList {
+  std::vector<WorkItem> items;
+  int64_t scaleTiles = 0; ///< sum over documents of ceil(length / 128)
+};
+
+/// How many key tiles an item's queries read: its cost.
+int64_t costOf(const WorkItem &item, bool causal);
+
+/// Number of items (= scale tiles), without building the list.
+int64_t countItems(llvm::ArrayRef<int64_t> offsets);
+
+/// All (document, tile) pairs once each, most expensive first, so that the
+/// cheap ones fill the gaps at the end of a launch; equal costs keep document
+/// order. `offsets` must be valid. Time grows linearly.
+WorkList buildWorkList(llvm::ArrayRef<int64_t> offsets, bool causal);
+
+} // namespace schedule
+} // namespace flamia
+
+#endif // FLAMIA_SCHEDULE_WORKLIST_H

@@ -1,0 +1,252 @@
+//===- LaunchRecordTest.cpp - Records and argument binding ----------------===//
+//
+// Parsing of NAME.json, refusals that name the member, and the binding of
+// arguments to a grid and PTX parameters.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Runtime/LaunchRecord.h"
+
+#include "gtest/gtest.h"
+
+#include <cstring>
+
+using namespace flamia::runtime;
+
+namespace {
+
+const char *const sample = R"({
+  "flamia_launch_record": 1, "kernel": "scale", "entry": "scale_entry",
+  "arch": "sm_100a", "numerics": 1, "opt_level": 2, "ptx": "scale.ptx",
+  "cubin": "scale.cubin", "parameters": {"head_dim": 128, "mode": "fast"},
+  "block": [192, 1, 1], "cluster": [1, 1, 1], "dynamic_smem": 65536,
+  "tmem_columns": 512,
+  "grid": [{"arg": "x", "dim": 0, "tile": 128}, {"arg": "x", "dim": 1, "tile": 1}, 1],
+  "args": [
+    {"name": "x", "kind": "tensor", "element": "f8E4M3FN",
+     "dims": [null, null, 128], "dim_names": ["tokens", "heads", ""], "access": "read"},
+    {"name": "y", "kind": "tensor", "element": "f32", "dims": [null, null],
+     "dim_names": ["tokens", "heads"], "access": "write"},
+    {"name": "factor", "kind": "scalar", "element": "f32"},
+    {"name": "count", "kind": "scalar", "element": "i32"}],
+  "params": [{"pointer": "x"}, {"dim": ["x", 1]},
+    {"tensormap": "x", "box_rows": 128, "span_bytes": 128, "swizzle": "128B"},
+    {"scalar": "factor"}, {"scalar": "count"}, {"pointer": "y"}]
+})";
+
+/// The sample with one piece of text replaced.
+std::string with(const std::string &from, const std::string &to) {
+  std::string text = sample;
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string parseError(const std::string &text) {
+  llvm::Expected<LaunchRecord> record = LaunchRecord::parse(text, "r.json");
+  if (record)
+    return "";
+  return llvm::toString(record.takeError());
+}
+
+LaunchRecord sampleRecord() {
+  return llvm::cantFail(LaunchRecord::parse(sample, "dir/r.json"));
+}
+
+std::vector<Argument> sampleArguments() {
+  return {Argument::tensor("x", 0x10000, Element::F8E4M3FN, {300, 2, 128}),
+          Argument::tensor("y", 0x20000, Element::F32, {300, 2}),
+          Argument::number("factor", 0.5), Argument::number("count", -3)};
+}
+
+std::string bindError(const std::vector<Argument> &arguments) {
+  llvm::Expected<BoundLaunch> bound = bindArguments(sampleRecord(), arguments);
+  if (bound)
+    return "";
+  return llvm::toString(bound.takeError());
+}
+
+template <typename T>
+T valueOf(const BoundParameter &param) {
+  T value{};
+  EXPECT_EQ(param.bytes.size(), sizeof(T));
+  if (param.bytes.size() == sizeof(T))
+    std::memcpy(&value, param.bytes.data(), sizeof(T));
+  return value;
+}
+
+} // namespace
+
+TEST(LaunchRecord, ReadsAllMembers) {
+  LaunchRecord record = sampleRecord();
+  EXPECT_EQ(record.kernel, "scale");
+  EXPECT_EQ(record.entry, "scale_entry");
+  EXPECT_EQ(record.arch, "sm_100a");
+  EXPECT_EQ(record.numerics, 1);
+  EXPECT_EQ(record.optLevel, 2);
+  EXPECT_EQ(record.ptxPath(), "dir/scale.ptx");
+  EXPECT_EQ(record.cubinPath(), "dir/scale.cubin");
+  EXPECT_EQ(record.parameters.at("head_dim"), "128");
+  EXPECT_EQ(record.parameters.at("mode"), "fast");
+  EXPECT_EQ(record.block[0], 192u);
+  EXPECT_EQ(record.dynamicShared, 65536u);
+  EXPECT_EQ(record.tmemColumns, 512u);
+  ASSERT_EQ(record.arguments.size(), 4u);
+  EXPECT_EQ(record.arguments[0].element, Element::F8E4M3FN);
+  EXPECT_FALSE(record.arguments[0].dims[0].has_value());
+  EXPECT_EQ(record.arguments[0].dims[2], 128u);
+  EXPECT_EQ(record.arguments[1].access, Access::Write);
+  EXPECT_FALSE(record.arguments[2].isTensor);
+  ASSERT_EQ(record.params.size(), 6u);
+  EXPECT_EQ(record.params[2].kind, RecordParameter::Kind::TensorMap);
+  EXPECT_EQ(record.params[2].boxRows, 128u);
+}
+
+TEST(LaunchRecord, RefusesDamagedRecords) {
+  EXPECT_EQ(parseError("[]"),
+            "r.json: not a launch record: expected a JSON object");
+  EXPECT_EQ(parseError("{}"), "r.json: not a launch record: missing member "
+                              "'flamia_launch_record'");
+  EXPECT_NE(parseError("{"), "");
+  EXPECT_EQ(parseError(with("record\": 1", "record\": 2")),
+            "r.json: launch record version 2 is not supported, expected 1");
+  EXPECT_EQ(parseError(with("\"entry\": \"scale_entry\",", "")),
+            "r.json: missing member 'entry'");
+  EXPECT_EQ(parseError(with("[192, 1, 1]", "[192, 1]")),
+            "r.json: expected 'block' to hold 3 integers, found 2");
+  EXPECT_EQ(parseError(with("[192, 1, 1]", "[192, 0, 1]")),
+            "r.json: expected 'block'[1] to be an integer from 1 to 65535, "
+            "found 0");
+  EXPECT_EQ(parseError(with("[192, 1, 1]", "[192, 8, 1]")),
+            "r.json: 'block' has 1536 threads, the limit is 1024");
+  EXPECT_EQ(parseError(with("65536", "300000")),
+            "r.json: expected 'dynamic_smem' to be an integer from 0 to "
+            "232448, found 300000");
+  EXPECT_EQ(parseError(with("\"f8E4M3FN\"", "\"f7\"")),
+            "r.json: unknown element type 'f7' of args[0]");
+  EXPECT_EQ(parseError(with("\"write\"", "\"append\"")),
+            "r.json: expected 'access' of args[1] to be 'read', 'write' or "
+            "'read_write', found 'append'");
+  EXPECT_EQ(parseError(with("{\"pointer\": \"y\"}", "{\"pointer\": \"z\"}")),
+            "r.json: 'z' of params[5] is not a tensor argument");
+  EXPECT_EQ(parseError(with("{\"dim\": [\"x\", 1]}", "{\"dim\": [\"x\", 3]}")),
+            "r.json: dimension 3 of params[1] does not exist in its tensor");
+  EXPECT_EQ(parseError(with("{\"scalar\": \"factor\"}", "{\"scalar\": \"x\"}")),
+            "r.json: 'x' of params[3] is not a scalar argument");
+  EXPECT_EQ(parseError(with("{\"pointer\": \"y\"}", "{\"address\": \"y\"}")),
+            "r.json: expected params[5] to have a member 'pointer', 'dim', "
+            "'tensormap' or 'scalar'");
+  EXPECT_EQ(parseError(with("{\"pointer\": \"y\"}", "7")),
+            "r.json: expected params[5] to be an object");
+  EXPECT_EQ(parseError(with("\"128B\"", "\"64B\"")),
+            "r.json: 'span_bytes' of params[2] is 128, swizzle 64B allows at "
+            "most 64");
+  EXPECT_EQ(parseError(with("\"name\": \"y\"", "\"name\": \"x\"")),
+            "r.json: argument 'x' is listed twice");
+  EXPECT_EQ(parseError(with("\"dim_names\": [\"tokens\", \"heads\"]",
+                            "\"dim_names\": [\"tokens\"]")),
+            "r.json: expected 'dim_names' of args[1] to hold 2 names, found 1");
+  EXPECT_NE(parseError(with("\"args\": [", "\"args\": [7, ")), "");
+}
+
+TEST(LaunchRecord, EveryTruncationIsRefused) {
+  std::string text = sample;
+  for (size_t length = 0; length < text.size(); ++length)
+    EXPECT_NE(parseError(text.substr(0, length)), "") << length;
+}
+
+TEST(LaunchRecord, MissingFile) {
+  llvm::Expected<LaunchRecord> record = LaunchRecord::load("/nonexistent.json");
+  ASSERT_FALSE(bool(record));
+  EXPECT_EQ(llvm::toString(record.takeError()),
+            "cannot read launch record '/nonexistent.json': No such file or "
+            "directory");
+}
+
+TEST(BindArguments, GridAndParameters) {
+  BoundLaunch bound =
+      llvm::cantFail(bindArguments(sampleRecord(), sampleArguments()));
+  EXPECT_EQ(bound.grid, (std::array<uint32_t, 3>{3, 2, 1}));
+  EXPECT_FALSE(bound.empty());
+  ASSERT_EQ(bound.params.size(), 6u);
+  EXPECT_EQ(valueOf<uint64_t>(bound.params[0]), 0x10000u);
+  EXPECT_EQ(valueOf<int64_t>(bound.params[1]), 2);
+  EXPECT_EQ(valueOf<float>(bound.params[3]), 0.5f);
+  EXPECT_EQ(valueOf<int32_t>(bound.params[4]), -3);
+  EXPECT_EQ(valueOf<uint64_t>(bound.params[5]), 0x20000u);
+}
+
+TEST(BindArguments, RaggedMapAddressesRows) {
+  BoundLaunch bound =
+      llvm::cantFail(bindArguments(sampleRecord(), sampleArguments()));
+  ASSERT_TRUE(bound.params[2].tensorMap.has_value());
+  const TensorMapRecipe &map = *bound.params[2].tensorMap;
+  EXPECT_EQ(map.dims, (std::vector<uint64_t>{128, 2, 1u << 30, 1u << 31,
+                                             uint64_t(1) << 31}));
+  EXPECT_EQ(map.strides,
+            (std::vector<uint64_t>{128, 256, 256, (uint64_t(1) << 34) - 256}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{128, 1, 128, 1, 1}));
+  // The address of a load of rows row.. that ends at limit is that of the row,
+  // and the last row in bounds is limit - 1.
+  for (uint64_t row : {uint64_t(0), uint64_t(5), uint64_t(2147483000)})
+    for (int64_t left : {1, 77, 128, 256}) {
+      uint64_t x = (uint64_t(1) << 30) - left, y = row + left;
+      uint64_t a = uint64_t(1) << 30;
+      EXPECT_EQ(a * map.strides[3] + y * map.strides[2] + x * map.strides[1],
+                row * 256);
+      EXPECT_EQ(map.dims[2] - x, uint64_t(left));
+      EXPECT_LT(y, map.dims[3]);
+    }
+}
+
+TEST(BindArguments, EmptyGrid) {
+  std::vector<Argument> arguments = sampleArguments();
+  arguments[0].extents[0] = arguments[1].extents[0] = 0;
+  BoundLaunch bound = llvm::cantFail(bindArguments(sampleRecord(), arguments));
+  EXPECT_TRUE(bound.empty());
+}
+
+TEST(BindArguments, RefusesByName) {
+  auto changed = [](auto change) {
+    std::vector<Argument> arguments = sampleArguments();
+    change(arguments);
+    return bindError(arguments);
+  };
+  using Arguments = std::vector<Argument>;
+  EXPECT_EQ(changed([](Arguments &a) { a.pop_back(); }),
+            "kernel 'scale' needs argument 'count'");
+  EXPECT_EQ(changed([](Arguments &a) { a[3].name = "z"; }),
+            "kernel 'scale' has no argument 'z', its arguments are x, y, "
+            "factor, count");
+  EXPECT_EQ(changed([](Arguments &a) { a.push_back(a[0]); }),
+            "argument 'x' is given twice");
+  EXPECT_EQ(changed([](Arguments &a) { a[2].isTensor = true; }),
+            "argument 'factor' is a tensor, expected a scalar");
+  EXPECT_EQ(changed([](Arguments &a) { a[0].element = Element::BF16; }),
+            "argument 'x' holds bf16, expected f8E4M3FN");
+  EXPECT_EQ(changed([](Arguments &a) { a[0].extents = {300, 256}; }),
+            "argument 'x' has rank 2, expected 3 for [?, ?, 128]");
+  EXPECT_EQ(changed([](Arguments &a) { a[0].extents[2] = 64; }),
+            "argument 'x' has extent 64 in dimension 2, expected 128");
+  EXPECT_EQ(changed([](Arguments &a) { a[1].extents[0] = 299; }),
+            "argument 'y' has 299 tokens, but argument 'x' has 300");
+  EXPECT_EQ(changed([](Arguments &a) { a[0].address = 0; }),
+            "argument 'x' is a null pointer");
+  EXPECT_EQ(changed([](Arguments &a) { a[0].address = 0x10008; }),
+            "argument 'x' is at address 0x10008, which is not a multiple of "
+            "16");
+  EXPECT_EQ(changed([](Arguments &a) { a[1].bytes = 2399; }),
+            "argument 'y' needs 2400 bytes, its buffer has 2399");
+  EXPECT_EQ(changed([](Arguments &a) {
+              a[0].extents[0] = a[1].extents[0] = uint64_t(1) << 60;
+            }),
+            "argument 'x' is larger than 2^62 bytes");
+  EXPECT_EQ(
+      changed([](Arguments &a) { a[0].extents[1] = a[1].extents[1] = 65536; }),
+      "grid dimension y is 65536, the limit is 65535");
+  EXPECT_EQ(changed([](Arguments &a) { a[3].scalar = 0.5; }),
+            "argument 'count' is 0.50, expected an integer that fits i32");
+  EXPECT_EQ(changed([](Arguments &a) { a[3].scalar = 4e9; }),
+            "argument 'count' is 4000000000.00, expected an integer that fits "
+            "i32");
+}

@@ -1,0 +1,177 @@
+//===- WorkListTest.cpp - Offsets and work lists --------------------------===//
+//
+// VAR-7 (malformed offsets), SCH-1 (many short documents), order and coverage.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Schedule/WorkList.h"
+
+#include "gtest/gtest.h"
+
+#include <chrono>
+#include <set>
+#include <tuple>
+
+using namespace flamia::schedule;
+using Offsets = std::vector<int64_t>;
+
+namespace {
+
+std::string check(const Offsets &offsets, int64_t tokens,
+                  std::optional<int64_t> maxLength = std::nullopt) {
+  std::string wide =
+      llvm::toString(validateOffsets(offsets, tokens, maxLength));
+  // Both element types must be judged alike.
+  bool fits = true;
+  for (int64_t offset : offsets)
+    fits &= offset == int32_t(offset);
+  if (fits) {
+    std::vector<int32_t> narrow(offsets.begin(), offsets.end());
+    EXPECT_EQ(wide, llvm::toString(validateOffsets(narrow, tokens, maxLength)));
+  }
+  return wide;
+}
+
+Offsets uniform(int64_t documents, int64_t length) {
+  Offsets offsets;
+  for (int64_t d = 0; d <= documents; ++d)
+    offsets.push_back(d * length);
+  return offsets;
+}
+
+/// Every (document, tile) of the offsets once, with the right fields.
+void expectCovers(const Offsets &offsets, const WorkList &list) {
+  std::set<std::tuple<int32_t, int32_t, int32_t, int32_t>> seen;
+  for (const WorkItem &item : list.items)
+    seen.insert({item.begin, item.end, item.tile, item.scaleBase});
+  EXPECT_EQ(seen.size(), list.items.size());
+  int64_t base = 0, expected = 0;
+  for (size_t d = 0; d + 1 < offsets.size(); ++d) {
+    int64_t tiles = (offsets[d + 1] - offsets[d] + 127) / 128;
+    for (int64_t tile = 0; tile < tiles; ++tile, ++expected)
+      EXPECT_TRUE(seen.count({int32_t(offsets[d]), int32_t(offsets[d + 1]),
+                              int32_t(tile), int32_t(base)}))
+          << "document " << d << " tile " << tile;
+    base += tiles;
+  }
+  EXPECT_EQ(int64_t(list.items.size()), expected);
+  EXPECT_EQ(list.scaleTiles, base);
+  EXPECT_EQ(countItems(offsets), expected);
+}
+
+double secondsToBuild(const Offsets &offsets) {
+  double best = 1e9;
+  for (int run = 0; run < 5; ++run) {
+    auto start = std::chrono::steady_clock::now();
+    WorkList list = buildWorkList(offsets, true);
+    std::chrono::duration<double> time =
+        std::chrono::steady_clock::now() - start;
+    EXPECT_FALSE(list.items.empty());
+    best = std::min(best, time.count());
+  }
+  return best;
+}
+
+} // namespace
+
+TEST(Offsets, AcceptsWhatIsLegal) {
+  EXPECT_EQ(check({0}, 0), "");
+  EXPECT_EQ(check({0, 0, 0}, 0), "");
+  EXPECT_EQ(check({0, 5, 5, 10}, 10), "");
+  EXPECT_EQ(check({0, 5, 10}, 10, 5), "");
+  EXPECT_EQ(check({0, INT32_MAX}, INT32_MAX), "");
+}
+
+TEST(Offsets, RefusesByNamedRule) {
+  EXPECT_EQ(check({1, 5, 10}, 10), "cu_seqlens must start at 0, found 1");
+  EXPECT_EQ(check({0, 5, 9}, 10), "cu_seqlens must end at the number of "
+                                  "tokens, found 9, expected 10");
+  EXPECT_EQ(check({0, 6, 4, 10}, 10),
+            "cu_seqlens must never decrease, found 6 followed by 4 at index 2");
+  EXPECT_EQ(check({0, 5, 10}, 10, 4),
+            "cu_seqlens has a document of 5 tokens at index 0, the given "
+            "maximum is 4");
+  EXPECT_EQ(check({}, 10),
+            "cu_seqlens is empty, expected documents + 1 entries");
+  EXPECT_EQ(check({0}, 10), "cu_seqlens must end at the number of tokens, "
+                            "found 0, expected 10");
+  EXPECT_EQ(check({-1, 10}, 10), "cu_seqlens must start at 0, found -1");
+  EXPECT_EQ(check({0, INT64_MAX, INT64_MIN}, 10),
+            "cu_seqlens must never decrease, found 9223372036854775807 "
+            "followed by -9223372036854775808 at index 2");
+  EXPECT_EQ(check({0, int64_t(1) << 31}, int64_t(1) << 31),
+            "cu_seqlens ends at 2147483648, the limit is 2147483647 tokens");
+}
+
+TEST(WorkList, LongestFirstAndDocumentOrder) {
+  WorkList list = buildWorkList({0, 300, 300, 301, 557}, true);
+  // Tiles: document 0 has 3, document 2 has 1, document 3 has 2.
+  std::vector<std::array<int32_t, 4>> expected = {
+      {0, 300, 2, 0}, {0, 300, 1, 0},   {301, 557, 1, 4},
+      {0, 300, 0, 0}, {300, 301, 0, 3}, {301, 557, 0, 4}};
+  ASSERT_EQ(list.items.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const WorkItem &item = list.items[i];
+    EXPECT_EQ((std::array<int32_t, 4>{item.begin, item.end, item.tile,
+                                      item.scaleBase}),
+              expected[i])
+        << i;
+  }
+  EXPECT_EQ(list.scaleTiles, 6);
+}
+
+TEST(WorkList, NonCausalCostIsTheDocument) {
+  WorkList list = buildWorkList({0, 128, 512}, false);
+  ASSERT_EQ(list.items.size(), 4u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(list.items[i].begin, 128);
+    EXPECT_EQ(list.items[i].tile, i);
+    EXPECT_EQ(costOf(list.items[i], false), 3);
+  }
+  EXPECT_EQ(list.items[3].begin, 0);
+}
+
+TEST(WorkList, CoversEveryTileOnce) {
+  expectCovers({0}, buildWorkList({0}, true));
+  expectCovers({0, 0, 0}, buildWorkList({0, 0, 0}, true));
+  uint64_t state = 1;
+  for (int run = 0; run < 50; ++run) {
+    Offsets offsets = {0};
+    for (int d = 0; d < 40; ++d) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      offsets.push_back(offsets.back() + int64_t(state >> 33) % 700);
+    }
+    for (bool causal : {true, false}) {
+      WorkList list = buildWorkList(offsets, causal);
+      expectCovers(offsets, list);
+      for (size_t i = 1; i < list.items.size(); ++i)
+        EXPECT_GE(costOf(list.items[i - 1], causal),
+                  costOf(list.items[i], causal));
+    }
+  }
+}
+
+TEST(WorkList, ManyShortDocuments) {
+  // SCH-1: counts, coverage, and time that does not grow with the square.
+  for (auto [documents, length] :
+       {std::pair<int64_t, int64_t>{8192, 34}, {65536, 4}, {100000, 1}}) {
+    Offsets offsets = uniform(documents, length);
+    WorkList list = buildWorkList(offsets, true);
+    EXPECT_EQ(int64_t(list.items.size()), documents);
+    expectCovers(offsets, list);
+  }
+  double small = secondsToBuild(uniform(8192, 34));
+  double large = secondsToBuild(uniform(65536, 4));
+  EXPECT_LT(large, 1.0);
+  EXPECT_LT(large / small, 12.0) << small << " s and " << large << " s";
+}
+
+TEST(WorkList, LargestTokenCount) {
+  // One document of 2^31 - 1 tokens: all fields still fit int32.
+  Offsets offsets = {0, INT32_MAX};
+  EXPECT_EQ(countItems(offsets), int64_t(1) << 24);
+  WorkList list = buildWorkList(offsets, true);
+  EXPECT_EQ(list.items.front().tile, (1 << 24) - 1);
+  EXPECT_EQ(list.items.back().tile, 0);
+  EXPECT_EQ(list.items.back().end, INT32_MAX);
+}
