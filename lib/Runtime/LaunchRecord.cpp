@@ -393,7 +393,7 @@ std::string LaunchRecord::cubinPath() const {
 }
 
 int LaunchRecord::findArgument(StringRef name) const {
-  auto it = find_if(
-      arguments, [&](const RecordArgument &a) { return a.name == name; });
+  auto it = find_if(arguments,
+                    [&](const RecordArgument &a) { return a.name == name; });
   return it == arguments.end() ? -1 : int(it - arguments.begin());
 }
