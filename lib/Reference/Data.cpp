@@ -134,6 +134,7 @@ std::vector<uint16_t> fill(const PackedShape &shape, uint64_t seed,
 
 AttentionInputs reference::makeInputs(const AttentionShape &shape,
                                       DataKind kind, uint64_t seed) {
+  FLAMIA_NO_CONTRACT
   AttentionInputs inputs;
   inputs.shape = shape;
   int64_t dim = shape.headDim;
@@ -142,9 +143,11 @@ AttentionInputs reference::makeInputs(const AttentionShape &shape,
     factors = outlierFactors(seed, dim);
   double offset = kind == DataKind::ConstantOffset ? 0.7 : 0.0;
   bool llmLike = kind == DataKind::LlmLike;
+  double keyNorm = llmLike ? 0.8 : 1.0;
 
-  // llm-like: norms of tokens vary by a factor of up to 2; queries
-  // lean to a fixed direction and the first key of each document lies on it.
+  // llm-like: norms of tokens vary by a factor of up to 2; queries lean to a
+  // fixed direction and the first key of each document lies on it, so that it
+  // takes a good part of the weight, and has a small V: a sink.
   int64_t tokens = shape.tokens();
   std::vector<double> norms(3 * tokens, 1.0), direction(dim, 0.0);
   std::vector<char> first(tokens, 0);
@@ -162,14 +165,15 @@ AttentionInputs reference::makeInputs(const AttentionShape &shape,
   inputs.q = fill(
       shape.queryShape(), seed, QueryStream,
       [&](int64_t token, int64_t c, double x) {
-        return norms[token] * (factors[c] * x + 0.6 * direction[c]) + offset;
+        return norms[token] * (factors[c] * x + 0.8 * direction[c]) + offset;
       });
-  inputs.k = fill(shape.keyShape(), seed, KeyStream,
-                  [&](int64_t token, int64_t c, double x) {
-                    if (first[token])
-                      return 1.5 * direction[c];
-                    return norms[tokens + token] * factors[c] * x + offset;
-                  });
+  inputs.k =
+      fill(shape.keyShape(), seed, KeyStream,
+           [&](int64_t token, int64_t c, double x) {
+             if (first[token])
+               return 2.0 * direction[c];
+             return keyNorm * norms[tokens + token] * factors[c] * x + offset;
+           });
   inputs.v =
       fill(shape.keyShape(), seed, ValueStream,
            [&](int64_t token, int64_t, double x) {
