@@ -57,4 +57,33 @@ def SpecializePass : Pass<"flamia-specialize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect"];
 }
 
+def InsertSafeguardsPass : Pass<"flamia-insert-safeguards", "::mlir::ModuleOp"> {
+  let summary = "use original operands where a shared scale would leak";
+  let description = [{
+    Changes numerical results: the rewritten products round differently.
+
+    For each leak that `flamia-check-causality` would report, where the leaking operand
+    is a `flamia.load_scaled` of an argument with `flamia.original`: splits the key loop
+    into the iterations whose tile may straddle the diagonal (peeled) and those strictly
+    past, and in the straddling ones replaces the scaled operand by a load of the
+    original and the other operand's `flamia.quantize` by `arith.truncf` to its 16-bit
+    type; every other use of the values that were quantized sees the rounded ones.
+    In the past part, masks that keep everything are removed.
+
+    Needs specialized kernels. Leaks that have no original stay, for
+    `flamia-check-causality` to report.
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def CheckCausalityPass : Pass<"flamia-check-causality", "::mlir::ModuleOp"> {
+  let summary = "prove that outputs depend on no token they must not see, or name the leak";
+  let description = [{
+    For each output with `flamia.depends`, follows the dataflow back to the sources and
+    compares tile starts as affine expressions. Numbers do not change.
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect"];
+}
+
 #endif // FLAMIA_PASSES

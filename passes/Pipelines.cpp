@@ -31,7 +31,13 @@ struct PipelineFlags : public PassPipelineOptions<PipelineFlags> {
 } // namespace
 
 void flamia::buildFlamiaPipeline(OpPassManager &manager,
-                                 const PipelineOptions &options) {}
+                                 const PipelineOptions &options) {
+  SpecializePassOptions specialize;
+  specialize.params = options.parameters;
+  manager.addPass(createSpecializePass(specialize));
+  manager.addPass(createInsertSafeguardsPass());
+  manager.addPass(createCheckCausalityPass());
+}
 
 void flamia::registerFlamiaPassesAndPipelines() {
   registerFlamiaPasses();

@@ -1,0 +1,546 @@
+//===- Causality.cpp - Which tokens reach which outputs -------------------===//
+
+#include "passes/Analysis/Causality.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace flamia;
+
+using Kind = Dependence::Kind;
+using Hidden = MaskState::Hidden;
+
+bool Dependence::operator==(const Dependence &other) const {
+  return source == other.source && load == other.load &&
+         product == other.product && productOperand == other.productOperand &&
+         kind == other.kind && origin == other.origin &&
+         extent == other.extent && sharing == other.sharing &&
+         above == other.above && below == other.below;
+}
+
+bool CausalityAnalysis::State::operator==(const State &other) const {
+  if (mask.has_value() != other.mask.has_value())
+    return false;
+  if (mask &&
+      !(mask->sameRegion(*other.mask) && mask->hidden == other.mask->hidden))
+    return false;
+  return dependences == other.dependences;
+}
+
+void CausalityAnalysis::State::add(const Dependence &dependence) {
+  if (!llvm::is_contained(dependences, dependence))
+    dependences.push_back(dependence);
+}
+
+CausalityAnalysis::CausalityAnalysis(KernelOp kernel) : kernel(kernel) {
+  // A scalar that was derived from data is shared by everything.
+  for (BlockArgument arg : kernel.getBody().getArguments())
+    if (auto from = attributesOf(arg).getAs<StringAttr>("flamia.derived_from"))
+      if (BlockArgument source = kernel.getArgNamed(from.getValue());
+          source && !isa<MemRefType>(arg.getType())) {
+        Dependence dependence;
+        dependence.source = source;
+        dependence.sharing = sharedByPack;
+        stateOf(arg).add(dependence);
+      }
+  visitBlock(kernel.getBody().front());
+}
+
+DictionaryAttr CausalityAnalysis::attributesOf(BlockArgument arg) {
+  if (kernel.getArgAttrsAttr())
+    return cast<DictionaryAttr>(kernel.getArgAttrsAttr()[arg.getArgNumber()]);
+  return DictionaryAttr::get(kernel.getContext());
+}
+
+BlockArgument CausalityAnalysis::getOriginal(BlockArgument source) {
+  auto name = attributesOf(source).getAs<StringAttr>("flamia.original");
+  return name ? kernel.getArgNamed(name.getValue()) : BlockArgument();
+}
+
+BlockArgument CausalityAnalysis::representative(BlockArgument source) {
+  for (BlockArgument arg : kernel.getBody().getArguments())
+    if (getOriginal(arg) == source)
+      return arg;
+  if (auto from = attributesOf(source).getAs<StringAttr>("flamia.derived_from"))
+    if (BlockArgument arg = kernel.getArgNamed(from.getValue()))
+      return arg;
+  return source;
+}
+
+//===----------------------------------------------------------------------===//
+// Transfer functions
+//===----------------------------------------------------------------------===//
+
+void CausalityAnalysis::visitBlock(Block &block) {
+  for (Operation &op : block)
+    visitOp(&op);
+}
+
+void CausalityAnalysis::visitOp(Operation *op) {
+  if (isa<scf::ForOp>(op))
+    return visitLoop(op);
+  if (isa<scf::IfOp>(op))
+    return visitBranch(op);
+  if (isa<LoadOp, LoadScaledOp>(op))
+    return visitLoad(op);
+  if (auto mask = dyn_cast<MaskOp>(op))
+    return visitMask(mask);
+  if (auto dot = dyn_cast<DotOp>(op))
+    return visitDot(dot);
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return visitReduce(reduce);
+  if (auto broadcast = dyn_cast<BroadcastOp>(op))
+    return visitBroadcast(broadcast);
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return visitTranspose(transpose);
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    return visitQuantize(quantize);
+  if (auto round = dyn_cast<RoundLikeOp>(op)) {
+    // The grid is a matter of types; no data of `like` enters.
+    stateOf(round.getResult()) = State(stateOf(round.getSource()));
+    return;
+  }
+  if (auto hadamard = dyn_cast<HadamardOp>(op)) {
+    State state = stateOf(hadamard.getSource());
+    state.mask.reset();
+    for (Dependence &dependence : state.dependences)
+      if (dependence.kind == Kind::Col)
+        dependence.kind = Kind::Range;
+    stateOf(hadamard.getResult()) = state;
+    return;
+  }
+  if (isa<StoreOp, StorePayloadOp, StoreScalesOp>(op))
+    return checkStore(op);
+  if (isa<FullOp>(op) || OpTrait::hasElementwiseMappableTraits(op))
+    return visitElementwise(op);
+  if (!isa<scf::YieldOp, ReturnOp, WorkItemOp, DimOp, ProgramIdOp>(op))
+    visitUnknown(op);
+}
+
+void CausalityAnalysis::visitLoop(Operation *op) {
+  auto loop = cast<scf::ForOp>(op);
+  for (auto [init, arg] :
+       llvm::zip(loop.getInitArgs(), loop.getRegionIterArgs()))
+    stateOf(arg) = State(stateOf(init));
+  Operation *yield = loop.getBody()->getTerminator();
+  // Dependences come from a finite set (an earlier iteration is one symbol),
+  // so this ends; the bound is a safety net that gives up precision.
+  for (unsigned round = 0;; ++round) {
+    bool changed = false;
+    visitBlock(*loop.getBody());
+    for (auto [yielded, arg] :
+         llvm::zip(yield->getOperands(), loop.getRegionIterArgs())) {
+      State state = stateOf(arg);
+      for (Dependence dependence : State(stateOf(yielded)).dependences) {
+        auto earlier = [&](IndexExpr &expr) {
+          expr = indices.inEarlierIteration(expr, loop);
+        };
+        earlier(dependence.origin);
+        if (dependence.above)
+          earlier(*dependence.above);
+        if (dependence.below)
+          earlier(*dependence.below);
+        if (round > 16)
+          dependence.kind = Kind::All;
+        state.add(dependence);
+      }
+      // A mask that came in from outside need not hold for later iterations.
+      state.mask.reset();
+      changed |= !(state == stateOf(arg));
+      stateOf(arg) = state;
+    }
+    if (!changed || round > 32)
+      break;
+  }
+  for (auto [result, yielded, init] :
+       llvm::zip(loop.getResults(), yield->getOperands(), loop.getInitArgs())) {
+    State state(stateOf(init));
+    state.addAll(State(stateOf(yielded)));
+    state.mask.reset();
+    stateOf(result) = state;
+  }
+}
+
+void CausalityAnalysis::visitBranch(Operation *op) {
+  State condition(stateOf(op->getOperand(0)));
+  for (OpResult result : op->getResults())
+    stateOf(result) = condition;
+  for (Region &region : op->getRegions()) {
+    if (region.empty())
+      continue;
+    visitBlock(region.front());
+    for (auto [yielded, result] : llvm::zip(
+             region.front().getTerminator()->getOperands(), op->getResults()))
+      stateOf(result).addAll(State(stateOf(yielded)));
+  }
+}
+
+/// Tokens that share a scale, from the scaled type and from how the place of
+/// the scales follows the place of the rows.
+int64_t CausalityAnalysis::sharingOf(LoadScaledOp op) {
+  int64_t sharing = op.getResult().getType().getBlockRows();
+  if (op.getScaleIndices().empty() || op.getIndices().empty())
+    return sharedByPack;
+  IndexExpr row = indices.get(op.getIndices().front());
+  IndexExpr tile = indices.get(op.getScaleIndices().front());
+  // What may differ between tiles of one document.
+  auto moves = [](Value value) {
+    if (isa<BlockArgument>(value))
+      return !isa<KernelOp>(
+          cast<BlockArgument>(value).getOwner()->getParentOp());
+    auto item = value.getDefiningOp<WorkItemOp>();
+    return !item || value == item.getTile();
+  };
+  if (!indices.anySymbol(row - tile * 128, moves))
+    return sharing;
+  if (tile.isConstant())
+    return sharedByPack;
+  return indices.anySymbol(tile, moves) ? sharedByPack : sharedByDocument;
+}
+
+void CausalityAnalysis::visitLoad(Operation *op) {
+  auto load = dyn_cast<LoadOp>(op);
+  auto scaled = dyn_cast<LoadScaledOp>(op);
+  Value source = load ? load.getSource() : scaled.getSource();
+  OperandRange position = load ? load.getIndices() : scaled.getIndices();
+  auto arg = dyn_cast<BlockArgument>(source);
+  State state;
+  if (arg && !position.empty()) {
+    auto [rows, cols] = getTileShape(op->getResult(0).getType());
+    Dependence dependence;
+    dependence.source = arg;
+    dependence.load = op;
+    dependence.origin = indices.get(position.front());
+    // A rank-1 tensor lies along the columns.
+    bool alongCols = cast<MemRefType>(arg.getType()).getRank() == 1;
+    dependence.kind = alongCols ? Kind::Col : Kind::Row;
+    dependence.extent = alongCols ? cols : rows;
+    if (scaled)
+      dependence.sharing = sharingOf(scaled);
+    auto attributes = attributesOf(arg);
+    if (auto from = attributes.getAs<StringAttr>("flamia.derived_from"))
+      if (BlockArgument origin = kernel.getArgNamed(from.getValue())) {
+        // Only a tensor with a token axis can be per token.
+        auto dims = attributes.getAs<ArrayAttr>("flamia.dims");
+        auto originDims = attributesOf(origin).getAs<ArrayAttr>("flamia.dims");
+        if (!dims || !originDims || dims.empty() || originDims.empty() ||
+            dims[0] != originDims[0])
+          dependence.sharing = sharedByPack;
+      }
+    state.add(dependence);
+  }
+  stateOf(op->getResult(0)) = state;
+}
+
+/// Elements that \p mask hides no longer depend on anything.
+void CausalityAnalysis::limit(State &state, const MaskState &mask) {
+  for (Dependence &dependence : state.dependences) {
+    if (dependence.kind != Kind::Col)
+      continue;
+    std::optional<IndexExpr> &bound =
+        mask.transposed ? dependence.below : dependence.above;
+    if (bound)
+      continue;
+    // Row r sees column c if cols + c <= rows + r; c is token - origin.
+    bound = mask.transposed ? mask.cols - mask.rows + dependence.origin
+                            : mask.rows - mask.cols + dependence.origin;
+  }
+}
+
+void CausalityAnalysis::visitMask(MaskOp op) {
+  State state(stateOf(op.getSource()));
+  if (op.getCausal()) {
+    MaskState mask;
+    mask.rows = indices.get(op.getRows());
+    mask.cols = indices.get(op.getCols());
+    state.mask = mask;
+    limit(state, mask);
+  }
+  stateOf(op.getResult()) = state;
+}
+
+void CausalityAnalysis::visitDot(DotOp op) {
+  State result(stateOf(op.getAcc()));
+  State a(stateOf(op.getA())), b(stateOf(op.getB()));
+  result.mask.reset();
+  auto through = [&](Dependence &dependence, unsigned operand) {
+    if (!dependence.product) {
+      dependence.product = op;
+      dependence.productOperand = operand;
+    }
+  };
+  for (Dependence dependence : a.dependences) {
+    through(dependence, 0);
+    if (dependence.kind == Kind::Col)
+      dependence.kind = Kind::Range;
+    result.add(dependence);
+  }
+  for (Dependence dependence : b.dependences) {
+    through(dependence, 1);
+    // What a row of b sees says nothing about a row of the result.
+    dependence.above.reset();
+    dependence.below.reset();
+    if (dependence.kind == Kind::Row) {
+      dependence.kind = Kind::Range;
+      if (a.mask && a.mask->hidden == Hidden::Zero) {
+        // A zero weight hides this row of b.
+        State single;
+        dependence.kind = Kind::Col;
+        single.add(dependence);
+        limit(single, *a.mask);
+        dependence = single.dependences.front();
+        dependence.kind = Kind::Range;
+      }
+    }
+    result.add(dependence);
+  }
+  stateOf(op.getResult()) = result;
+}
+
+void CausalityAnalysis::visitReduce(ReduceOp op) {
+  State result(stateOf(op.getSource()));
+  result.mask.reset();
+  for (Dependence &dependence : result.dependences)
+    if (dependence.kind == Kind::Col) {
+      dependence.kind = Kind::Range;
+      if (!dependence.product)
+        dependence.product = op;
+    }
+  stateOf(op.getResult()) = result;
+}
+
+void CausalityAnalysis::visitBroadcast(BroadcastOp op) {
+  State result(stateOf(op.getSource()));
+  result.mask.reset();
+  if (getTileShape(op.getSource().getType()).first == 1)
+    for (Dependence &dependence : result.dependences) {
+      dependence.above.reset();
+      dependence.below.reset();
+      if (dependence.kind == Kind::Row) {
+        dependence.kind = Kind::Range;
+        dependence.extent = 1;
+      }
+    }
+  stateOf(op.getResult()) = result;
+}
+
+void CausalityAnalysis::visitTranspose(TransposeOp op) {
+  State result(stateOf(op.getSource()));
+  for (Dependence &dependence : result.dependences) {
+    dependence.above.reset();
+    dependence.below.reset();
+    if (dependence.kind == Kind::Row)
+      dependence.kind = Kind::Col;
+    else if (dependence.kind == Kind::Col)
+      dependence.kind = Kind::Row;
+  }
+  if (result.mask) {
+    result.mask->transposed = !result.mask->transposed;
+    limit(result, *result.mask);
+  }
+  stateOf(op.getResult()) = result;
+}
+
+void CausalityAnalysis::visitQuantize(QuantizeOp op) {
+  State result(stateOf(op.getSource()));
+  ScaledType type = op.getResult().getType();
+  // A static scale shares nothing.
+  if (!op.getExponent()) {
+    for (Dependence &dependence : result.dependences) {
+      if (type.getBlockRows() > 1) {
+        dependence.above.reset();
+        dependence.below.reset();
+        if (dependence.kind == Kind::Row)
+          dependence.sharing =
+              std::max(dependence.sharing, type.getBlockRows());
+      }
+      if (type.getBlockCols() > 1 && dependence.kind == Kind::Col) {
+        // Hidden elements are constants, so a row's blocks see what it sees.
+        if (dependence.above || dependence.below)
+          dependence.kind = Kind::Range;
+        else
+          dependence.sharing =
+              std::max(dependence.sharing, type.getBlockCols());
+      }
+    }
+  }
+  if (result.mask && result.mask->hidden != Hidden::Zero)
+    result.mask->hidden = Hidden::Constant;
+  stateOf(op.getResult()) = result;
+}
+
+/// True for a value without data: constants, `full` of one.
+static bool isPositiveConstant(Value value) {
+  if (auto full = value.getDefiningOp<FullOp>())
+    value = full.getValue();
+  APFloat constant(0.0f);
+  return matchPattern(value, m_ConstantFloat(&constant)) &&
+         !constant.isNegative() && !constant.isZero() && !constant.isNaN();
+}
+
+/// What an elementwise op does to hidden elements.
+std::optional<MaskState> CausalityAnalysis::maskOfElementwise(Operation *op) {
+  SmallVector<Value> tiles;
+  for (Value operand : op->getOperands())
+    if (isa<RankedTensorType>(operand.getType()))
+      tiles.push_back(operand);
+  std::optional<MaskState> mask;
+  bool allKnown = true;
+  for (Value tile : tiles) {
+    const State &state = stateOf(tile);
+    if (state.mask && (!mask || mask->sameRegion(*state.mask)))
+      mask = state.mask;
+    else if (!state.dependences.empty())
+      allKnown = false;
+  }
+  if (!mask)
+    return std::nullopt;
+  auto hiddenAs = [&](unsigned index, Hidden hidden) {
+    const State &state = stateOf(op->getOperand(index));
+    return state.mask && state.mask->sameRegion(*mask) &&
+           state.mask->hidden == hidden;
+  };
+  auto result = [&](Hidden hidden) {
+    mask->hidden = hidden;
+    return mask;
+  };
+  if (isa<arith::ExtFOp, arith::TruncFOp>(op))
+    return mask;
+  if (isa<math::Exp2Op, math::ExpOp>(op) && hiddenAs(0, Hidden::MinusInf))
+    return result(Hidden::Zero);
+  if (isa<arith::AddFOp>(op) &&
+      (hiddenAs(0, Hidden::MinusInf) || hiddenAs(1, Hidden::MinusInf)))
+    return result(Hidden::MinusInf);
+  if (isa<arith::SubFOp>(op) && hiddenAs(0, Hidden::MinusInf) &&
+      !hiddenAs(1, Hidden::MinusInf))
+    return result(Hidden::MinusInf);
+  if (isa<arith::MulFOp>(op)) {
+    if (hiddenAs(0, Hidden::Zero) || hiddenAs(1, Hidden::Zero))
+      return result(Hidden::Zero);
+    for (unsigned i : {0, 1})
+      if (hiddenAs(i, Hidden::MinusInf) &&
+          isPositiveConstant(op->getOperand(1 - i)))
+        return result(Hidden::MinusInf);
+  }
+  if (isa<math::FmaOp>(op) && hiddenAs(0, Hidden::MinusInf) &&
+      isPositiveConstant(op->getOperand(1)))
+    return result(Hidden::MinusInf);
+  if (isa<arith::DivFOp>(op) && hiddenAs(0, Hidden::Zero))
+    return result(Hidden::Zero);
+  if (allKnown)
+    return result(Hidden::Constant);
+  return std::nullopt;
+}
+
+void CausalityAnalysis::visitElementwise(Operation *op) {
+  State result;
+  std::optional<MaskState> mask = maskOfElementwise(op);
+  for (Value operand : op->getOperands()) {
+    State state(stateOf(operand));
+    bool isTile = isa<RankedTensorType>(operand.getType());
+    for (Dependence &dependence : state.dependences)
+      if (!isTile)
+        dependence.kind = Kind::All;
+    result.addAll(state);
+  }
+  result.mask = mask;
+  if (mask)
+    limit(result, *mask);
+  for (OpResult value : op->getResults())
+    stateOf(value) = result;
+}
+
+void CausalityAnalysis::visitUnknown(Operation *op) {
+  State result;
+  for (Value operand : op->getOperands())
+    for (Dependence dependence : State(stateOf(operand)).dependences) {
+      dependence.kind = Kind::All;
+      result.add(dependence);
+    }
+  for (OpResult value : op->getResults())
+    stateOf(value) = result;
+}
+
+//===----------------------------------------------------------------------===//
+// Stores
+//===----------------------------------------------------------------------===//
+
+static bool comesBefore(IndexAnalysis &indices, const Dependence &dependence,
+                        const IndexExpr &origin, int64_t rows, bool later) {
+  if (dependence.kind == Kind::All || dependence.sharing > dependence.extent)
+    return false;
+  if (later)
+    return indices.isAtMost(origin + rows, dependence.origin);
+  return indices.isLess(dependence.origin + (dependence.extent - 1), origin);
+}
+
+bool CausalityAnalysis::isStrictlyPast(const Leak &leak) {
+  return comesBefore(indices, leak.dependence, leak.outputOrigin,
+                     leak.outputRows, leak.later);
+}
+
+void CausalityAnalysis::checkDependence(Operation *store, BlockArgument output,
+                                        const Dependence &dependence,
+                                        const IndexExpr &origin, int64_t rows,
+                                        StringRef direction) {
+  if (direction == "any")
+    return;
+  bool later = direction == ">=";
+  Leak leak;
+  leak.dependence = dependence;
+  leak.later = later;
+  if (direction.empty()) {
+    leak.reason = Leak::Reason::NoDirection;
+  } else {
+    if (comesBefore(indices, dependence, origin, rows, later))
+      return;
+    const std::optional<IndexExpr> &bound =
+        later ? dependence.below : dependence.above;
+    auto inOrder = [&](const IndexExpr &token) {
+      return later ? indices.isAtMost(origin, token)
+                   : indices.isAtMost(token, origin);
+    };
+    bool limited = bound && inOrder(*bound);
+    bool aligned = dependence.kind == Kind::Row && inOrder(dependence.origin);
+    if ((limited || aligned) && dependence.sharing == 1)
+      return;
+    leak.reason = dependence.sharing > 1         ? Leak::Reason::SharedScale
+                  : dependence.kind == Kind::Row ? Leak::Reason::OtherRow
+                                                 : Leak::Reason::NoMask;
+  }
+  for (Leak &known : leaks)
+    if (known.reason == leak.reason &&
+        known.dependence.load == dependence.load &&
+        known.dependence.product == dependence.product &&
+        known.dependence.source == dependence.source && known.later == later) {
+      if (!llvm::is_contained(known.outputs, output))
+        known.outputs.push_back(output);
+      return;
+    }
+  leak.outputs.push_back(output);
+  leak.store = store;
+  leak.outputOrigin = origin;
+  leak.outputRows = rows;
+  leaks.push_back(std::move(leak));
+}
+
+void CausalityAnalysis::checkStore(Operation *op) {
+  auto output = dyn_cast<BlockArgument>(op->getOperand(1));
+  if (!output)
+    return;
+  auto depends = attributesOf(output).getAs<DictionaryAttr>("flamia.depends");
+  if (!depends)
+    return;
+  Value value = op->getOperand(0);
+  IndexExpr origin = indices.get(op->getOperand(2));
+  int64_t rows = getTileShape(value.getType()).first;
+  for (const Dependence &dependence : State(stateOf(value)).dependences) {
+    BlockArgument source = representative(dependence.source);
+    auto direction =
+        depends.getAs<StringAttr>(kernel.getArgName(source.getArgNumber()));
+    checkDependence(op, output, dependence, origin, rows,
+                    direction ? direction.getValue() : StringRef());
+  }
+}

@@ -1,0 +1,32 @@
+//===- Kernels.h - Helpers that several passes share ------------*- C++ -*-===//
+
+#ifndef FLAMIA_PASSES_ANALYSIS_KERNELS_H
+#define FLAMIA_PASSES_ANALYSIS_KERNELS_H
+
+#include "dialects/Flamia/Flamia.h"
+#include "passes/Analysis/IndexAnalysis.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace flamia {
+
+/// Fails with an error if \p kernel still has parameters or extents to bind.
+mlir::LogicalResult requireSpecialized(KernelOp kernel);
+
+/// Removes conditions of `flamia.mask` ops that keep every element, and the
+/// ops when none is left.
+void simplifyMasks(KernelOp kernel, IndexAnalysis &indices);
+
+/// One side of a loop that is run apart from the rest.
+enum class LoopEnd { First, Last };
+
+/// Runs the first or last \p count iterations of \p loop apart from the others.
+/// Straight-line code if it is certain that there are as many, else a loop of
+/// its own, which is returned (null otherwise). \p loop keeps the rest. The
+/// last iterations can be split off only from a loop of step 1.
+mlir::scf::ForOp splitLoop(mlir::scf::ForOp loop, LoopEnd end, int64_t count,
+                           IndexAnalysis &indices);
+
+} // namespace flamia
+
+#endif // FLAMIA_PASSES_ANALYSIS_KERNELS_H
