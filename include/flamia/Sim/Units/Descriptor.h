@@ -99,6 +99,23 @@ bool decodeInstrDescriptor(uint32_t bits, MmaKind kind, ScaleVec scaleVec,
                            unsigned ctaGroup, InstrDescriptor &desc,
                            IssueList &issues, MmaArch arch = MmaArch::SM100a);
 
+/// The shape rules alone (1.3, Table 39): \p m and \p n of the whole pair when
+/// \p ctaGroup is 2.
+bool checkMmaShape(MmaKind kind, unsigned ctaGroup, unsigned m, unsigned n,
+                   IssueList &issues);
+
+/// Physical shared address of byte \p kByte of row \p row of a K-major operand.
+uint32_t kMajorAddress(const SmemDescriptor &desc, unsigned row,
+                       unsigned kByte);
+
+/// Checks that the swizzle pattern begins where a base offset of 0 says, and
+/// that \p rowBytes bytes from the start address stay in one swizzle row.
+bool checkSwizzleStart(const SmemDescriptor &desc, uint32_t rowBytes,
+                       const char *what, IssueList &issues);
+
+/// Sorts and merges overlapping or adjacent ranges.
+void mergeRanges(std::vector<ByteRange> &ranges);
+
 /// Which operand an address function is for.
 enum class MmaOperand { A, B };
 
@@ -107,8 +124,9 @@ enum class MmaOperand { A, B };
 /// containers of 3.5 (packed nibbles for mxf4, one byte an element else).
 class SmemOperand {
 public:
-  /// Checks layout against type: majorness allowed (3.4), alignment of LBO and
-  /// SBO for the swizzle. \p rows is the number of rows of this CTA's part.
+  /// Checks layout against type: major-ness allowed (3.4), and that the swizzle
+  /// pattern begins where a base offset of 0 says it does. \p rows is the
+  /// number of rows of this CTA's part.
   static bool make(const SmemDescriptor &desc, const InstrDescriptor &idesc,
                    MmaOperand operand, unsigned rows, SmemOperand &out,
                    IssueList &issues);
@@ -140,8 +158,11 @@ private:
   unsigned numK = 0;
   unsigned elemBytes = 1; ///< bytes of one element's container when MN-major
 
+  /// Calls visit(address, size, row, byte) for every contiguous piece of at
+  /// most 16 bytes: its first byte is byte `byte` of K-major row `row`, or of
+  /// MN-major K row `row`. Stops when visit returns false.
   template <typename Visit>
-  void forEachChunk(Visit visit) const;
+  bool forEachChunk(Visit visit) const;
 };
 
 /// Applies a swizzle to an absolute shared address.

@@ -40,7 +40,7 @@ struct MmaInstruction {
 /// How products are summed.
 enum class MmaNumerics {
   BitAccurate, ///< section 11: aligned to the largest exponent, truncated
-  Fp32,        ///< fp32 fma in K order, then scale and add D in fp32
+  Fp32,        ///< scaled products summed in fp32 in K order, then D added
   Fp64         ///< fp64 sum including D, rounded once to nearest
 };
 

@@ -110,9 +110,10 @@ public:
 private:
   std::unique_ptr<uint32_t[]> cells;
   std::vector<std::array<uint64_t, 2>> written;
-  std::array<uint8_t, numColumns> owner{}; ///< allocation id, 0 = free
+  /// Size of the allocation that holds a column, 0 = free; the top bit marks
+  /// its first column.
+  std::array<uint16_t, numColumns> owner{};
   unsigned lastSize = 512;
-  uint8_t nextOwner = 1;
   bool relinquished = false;
 };
 
