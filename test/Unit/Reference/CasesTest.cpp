@@ -20,13 +20,15 @@ namespace {
 
 /// LEAK-1: a future V value in the same 32-row scale block.
 TEST(LEAK, LEAK1FutureValueInTheSameBlock) {
-  auto run = [](int64_t future, bool safeguard) {
+  auto run = [](int64_t future, bool safeguard,
+                ScaleMode mode = ScaleMode::RoundUp) {
     AttentionInputs inputs = constantInputs(shapeOf({128}), 1, 1, 0);
     setV(inputs, 0, 0, 0x1p-20f);
     if (future >= 0)
       setV(inputs, future, 0, 1.0f);
     ForwardOptions options;
     options.safeguard = safeguard;
+    options.scaleMode = mode;
     return attentionForwardModel(inputs, options).o;
   };
   std::vector<float> a = run(-1, true);
@@ -39,11 +41,14 @@ TEST(LEAK, LEAK1FutureValueInTheSameBlock) {
   }
   // The faulty design, to see that the test can fail. Its P is FP8, so row 7
   // is 2^-23 only to 3 bits.
-  float clean = run(-1, false)[7 * 128];
-  EXPECT_NEAR(clean, 0x1p-23f, 0x1p-27f);
-  EXPECT_EQ(run(16, false)[7 * 128], 0.0f);
-  EXPECT_EQ(run(31, false)[7 * 128], 0.0f);
-  EXPECT_EQ(run(32, false)[7 * 128], clean);
+  for (ScaleMode mode : {ScaleMode::RoundUp, ScaleMode::Floor, ScaleMode::Ceil,
+                         ScaleMode::Even}) {
+    float clean = run(-1, false, mode)[7 * 128];
+    EXPECT_NEAR(clean, 0x1p-23f, 0x1p-27f);
+    EXPECT_EQ(run(16, false, mode)[7 * 128], 0.0f);
+    EXPECT_EQ(run(31, false, mode)[7 * 128], 0.0f);
+    EXPECT_EQ(run(32, false, mode)[7 * 128], clean);
+  }
 }
 
 /// LEAK-4: causal on every path.
