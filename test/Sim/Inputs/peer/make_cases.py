@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-import formats as F
+import reference_gluon
 import reference_matmul
 import reference_vector
 
@@ -74,13 +74,16 @@ class Case:
         if not rel and not max_abs:
             self._expect(name, raw, bitwise=True)
 
-    def tensor(self, name, array, expected=None, bf16=False, rel=None, max_abs=None, dims=None):
+    def tensor(self, name, array, expected=None, bf16=False, rel=None, max_abs=None):
         """A host-made tensor map (row-major, whole array) with Triton's shape and stride arguments after it."""
         meta = self.maps.pop(0)
         shape = list(array.shape)
         size = array.dtype.itemsize
         strides = [int(np.prod(shape[i + 1:])) for i in range(len(shape))]
-        spec = dict(buffer=self._save(name, array), type=meta["type"], dims=shape[::-1],
+        dims = shape[::-1]
+        if meta["type"].startswith("16u4"):  # a map counts single elements, Triton bytes of two
+            dims[0] *= 2
+        spec = dict(buffer=self._save(name, array), type=meta["type"], dims=dims,
                     strides=[s * size for s in strides[-2::-1]], box=meta["box"],
                     element_strides=[1] * len(shape), swizzle=meta["swizzle"], interleave="none", oob_fill="zero")
         if expected is not None:
@@ -119,7 +122,7 @@ class Case:
 def main():
     with open(os.path.join(HERE, "manifest.json")) as f:
         manifest = json.load(f)
-    builders = {**reference_matmul.CASES, **reference_vector.CASES}
+    builders = {**reference_matmul.CASES, **reference_vector.CASES, **reference_gluon.CASES}
     if "--list" in sys.argv:
         print("\n".join(sorted(builders)))
         return
