@@ -28,7 +28,8 @@ Error invalid(const Twine &message) {
 } // namespace
 
 float AttentionConfig::scale() const {
-  return softmaxScale ? *softmaxScale : 1.0f / std::sqrt(float(headDim));
+  return softmaxScale ? *softmaxScale
+                      : float(1.0 / std::sqrt(double(headDim)));
 }
 
 Error runtime::checkConfig(const AttentionConfig &config) {

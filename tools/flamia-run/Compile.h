@@ -1,0 +1,52 @@
+//===- Compile.h - Kernels for flamia-run -----------------------*- C++ -*-===//
+//
+// Starts flamiac as a process, so that flamia-run links no MLIR.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_TOOLS_FLAMIA_RUN_COMPILE_H
+#define FLAMIA_TOOLS_FLAMIA_RUN_COMPILE_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <string>
+
+namespace flamia {
+namespace run {
+
+/// A temporary folder that is removed with its contents.
+class TemporaryFolder {
+public:
+  TemporaryFolder() = default;
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+  llvm::Error create();
+  const std::string &path() const { return folder; }
+
+private:
+  std::string folder;
+};
+
+/// Where flamia's own programs and kernel sources lie.
+struct Installation {
+  std::string flamiac; ///< $FLAMIA_FLAMIAC, or beside the running program.
+  std::string kernels; ///< $FLAMIA_KERNEL_SOURCES, installed, or the source.
+};
+/// `program` is the path of the running program.
+Installation findInstallation(const std::string &program);
+
+/// Compiles the kernels of the forward for one configuration into `folder`, two
+/// flamiac processes at a time. The error holds what flamiac printed.
+llvm::Error compileKernels(const Installation &installation,
+                           llvm::StringRef arch, int64_t headDim, bool causal,
+                           llvm::StringRef folder);
+
+/// "ptxas 13.0.88", or that there is none.
+std::string ptxasVersion();
+
+} // namespace run
+} // namespace flamia
+
+#endif // FLAMIA_TOOLS_FLAMIA_RUN_COMPILE_H

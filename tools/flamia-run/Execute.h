@@ -1,0 +1,53 @@
+//===- Execute.h - Forward passes on a device -------------------*- C++ -*-===//
+//
+// Runs the compiled kernels on inputs: fresh, poisoned buffers every time.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_TOOLS_FLAMIA_RUN_EXECUTE_H
+#define FLAMIA_TOOLS_FLAMIA_RUN_EXECUTE_H
+
+#include "flamia/Reference/Attention.h"
+#include "flamia/Runtime/Attention.h"
+
+#include <string>
+
+namespace flamia {
+namespace run {
+
+/// What the kernels wrote.
+struct DeviceResult {
+  reference::ForwardOutputs outputs;
+  numerics::TokenLocalTensor q, k;
+  numerics::TokenBlockTensor v;
+  double quantizeSeconds = 0, attentionSeconds = 0;
+};
+
+/// Runs quantization and attention on `inputs`, whose heads and head dim are
+/// those of `forward`. Every output and workspace byte is 0xFF before (NaN in
+/// all formats), every tensor has a buffer of its own, and all of them are
+/// released afterwards. With `saveFolder`, each launch is written to
+/// saveFolder/STEP/ in a form that flamia-sim replays.
+llvm::Expected<DeviceResult>
+runForward(runtime::AttentionForward &forward,
+           const reference::AttentionInputs &inputs,
+           llvm::StringRef saveFolder = "");
+
+/// Writes one launch: the record and its PTX, the tensors before it, those
+/// it wrote as expected outputs, and launch.json.
+class LaunchSaver {
+public:
+  LaunchSaver(runtime::Device &device, llvm::StringRef folder)
+      : device(device), folder(folder) {}
+  /// Call before the launch, then after it.
+  llvm::Error before(const runtime::ForwardPlan::Step &step);
+  llvm::Error after(const runtime::ForwardPlan::Step &step);
+
+private:
+  runtime::Device &device;
+  std::string folder;
+};
+
+} // namespace run
+} // namespace flamia
+
+#endif // FLAMIA_TOOLS_FLAMIA_RUN_EXECUTE_H

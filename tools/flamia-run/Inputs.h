@@ -1,0 +1,23 @@
+//===- Inputs.h - The problem flamia-run works on ---------------*- C++ -*-===//
+//
+// Reads or makes Q, K, V and the document offsets.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_TOOLS_FLAMIA_RUN_INPUTS_H
+#define FLAMIA_TOOLS_FLAMIA_RUN_INPUTS_H
+
+#include "Options.h"
+
+#include "flamia/Reference/Attention.h"
+
+namespace flamia {
+namespace run {
+
+/// Reads the files that the options name, or makes tensors. Every rule of the
+/// command-line contract about them is checked here.
+llvm::Expected<reference::AttentionInputs> makeInputs(const Options &options);
+
+} // namespace run
+} // namespace flamia
+
+#endif // FLAMIA_TOOLS_FLAMIA_RUN_INPUTS_H

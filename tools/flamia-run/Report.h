@@ -1,0 +1,88 @@
+//===- Report.h - What flamia-run finds and prints --------------*- C++ -*-===//
+//
+// Comparisons with the references, the table of results, JSON and .npy files.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_TOOLS_FLAMIA_RUN_REPORT_H
+#define FLAMIA_TOOLS_FLAMIA_RUN_REPORT_H
+
+#include "Execute.h"
+#include "Options.h"
+
+#include "flamia/Reference/Probe.h"
+
+#include <map>
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace flamia {
+namespace run {
+
+/// Largest relative Frobenius error of O against the specification model: the
+/// tensor core's accumulation alone gives 2.3e-4 (design.md section 5).
+inline constexpr double modelLimit = 5e-4;
+/// How far the error against fp64 may be from the specification model's own.
+inline constexpr double fp64Slack = 0.05;
+
+/// Difference of two arrays over their finite values; an element that is NaN
+/// or infinite on both sides alike counts as equal, on one side only as `odd`.
+struct Difference {
+  double relative = 0; ///< Frobenius
+  double maxAbs = 0;
+  int64_t odd = 0;
+};
+
+/// One line of the table.
+struct Line {
+  std::string name, text;
+  bool ok = true;
+};
+
+struct Report {
+  std::vector<Line> lines;
+  /// Against fp64 and against the specification model, by output.
+  std::map<std::string, double> fp64Error, modelError;
+  std::map<std::string, reference::ProbeResult> probes;
+  std::vector<std::pair<std::string, double>> seconds;
+  bool pass() const;
+};
+
+/// Compares payloads and scales byte for byte with lib/Numerics.
+void compareQuantized(const DeviceResult &device,
+                      const reference::QuantizedInputs &expected,
+                      Report &report);
+
+/// Compares a device's outputs with the specification model.
+void compareWithModel(const reference::ForwardOutputs &outputs,
+                      const reference::ForwardOutputs &model, Report &report);
+
+/// Compares outputs with fp64. The limit, how near the error must be to the
+/// model's own, counts only when `generated`: data of a user may have any
+/// error.
+void compareWithFp64(const reference::ForwardOutputs &outputs,
+                     const reference::ForwardOutputs &model,
+                     const reference::ForwardOutputsFp64 &fp64, bool generated,
+                     Report &report);
+
+/// Adds a probe under its name ("causal", "documents").
+void addProbe(llvm::StringRef name, const reference::ProbeResult &result,
+              Report &report);
+
+void printTable(const Report &report, llvm::raw_ostream &os);
+
+/// Writes the machine-readable results.
+llvm::Error writeJson(const Options &options, const Report &report,
+                      llvm::StringRef path);
+
+/// Writes O, LSE, m, l and kappa as float32 .npy files into a folder that is
+/// made if need be.
+llvm::Error writeOutputs(const reference::AttentionShape &shape,
+                         const reference::ForwardOutputs &outputs,
+                         llvm::StringRef folder);
+
+} // namespace run
+} // namespace flamia
+
+#endif // FLAMIA_TOOLS_FLAMIA_RUN_REPORT_H
