@@ -7,6 +7,8 @@
 #ifndef FLAMIA_PASSES_PASSES_H
 #define FLAMIA_PASSES_PASSES_H
 
+#include "dialects/Tcgen/Tcgen.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"

@@ -86,4 +86,63 @@ def CheckCausalityPass : Pass<"flamia-check-causality", "::mlir::ModuleOp"> {
   let dependentDialects = ["::flamia::FlamiaDialect"];
 }
 
+//===----------------------------------------------------------------------===//
+// Roles, channels and memory: Flamia dialect in, Tcgen dialect out
+//===----------------------------------------------------------------------===//
+
+def AssignRolesPass : Pass<"flamia-assign-roles", "::flamia::KernelOp"> {
+  let summary = "give every tile operation the role that executes it";
+  let description = [{
+    Sets `flamia.role` to `"load"` (tile loads by tensor map), `"mma"` (products) or
+    `"vector"` (everything else on tiles, loads of row and column vectors, stores). With
+    `opt-level=0` everything has the role `"vector"`. A role that is given already is kept;
+    it must be the natural one or `"vector"`. Scalars, control flow and transposes get none.
+
+    Needs static shapes and no control flow but `scf.for` and `scf.if`; anything else, and a
+    transpose that is no operand of a product, is an error. Numbers do not change.
+
+    Before, and after with `opt-level=2`:
+
+    ```mlir
+    %t = flamia.load %x[%row, %c0] : memref<?x128xbf16> -> tensor<128x128xbf16>
+    ```
+
+    ```mlir
+    %t = flamia.load %x[%row, %c0] {flamia.role = "load"} : memref<?x128xbf16> -> tensor<128x128xbf16>
+    ```
+  }];
+  let options = [
+    Option<"optLevel", "opt-level", "unsigned", /*default=*/"2",
+           "0: one role for everything; 2: loads, products and vector code apart">];
+}
+
+def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
+  let summary = "turn a tile program into roles joined by channels";
+  let description = [{
+    Each role becomes a `tcgen.role` with a copy of the control flow and its own operations.
+    A value that crosses roles becomes a buffer and a channel:
+
+    | from, to | buffer | signalled by |
+    |---|---|---|
+    | load, product or vector code | shared memory, a ring inside loops | TMA |
+    | product, vector code | tensor memory | mma |
+    | vector code, left operand | tensor memory | threads |
+    | vector code, right operand | shared memory | threads |
+    | accumulator that both change | one buffer in tensor memory that changes hands | both |
+
+    A product that needs only loads, followed in its loop by others that wait for vector
+    code, is issued one iteration ahead (rule R4 of docs/dialect-tcgen.md). With one role for
+    everything the same happens in program order, and every step is waited for.
+
+    Needs `flamia-assign-roles`. What it cannot do is an error that says so; an accumulator
+    that cannot stay in tensor memory passes through registers, with a remark. Numbers do not
+    change.
+  }];
+  let options = [
+    Option<"maxStages", "max-stages", "int64_t", /*default=*/"4",
+           "slots of a ring of loads inside a loop, before memory is allocated">];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 #endif // FLAMIA_PASSES

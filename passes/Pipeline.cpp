@@ -1,0 +1,135 @@
+//===- Pipeline.cpp - Turn a tile program into roles joined by channels ---===//
+//
+// Accumulators.h decides which products share a buffer, Handover.h how it
+// changes hands, Crossings.h plans buffers and channels of all other values,
+// RoleBuilder.h writes the roles.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Roles/Crossings.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace flamia {
+#define GEN_PASS_DEF_PIPELINEPASS
+#include "passes/Passes.h.inc"
+} // namespace flamia
+
+using namespace mlir;
+using namespace flamia;
+
+namespace {
+
+struct PipelinePass : public impl::PipelinePassBase<PipelinePass> {
+  using PipelinePassBase::PipelinePassBase;
+
+  void runOnOperation() override {
+    if (failed(run(getOperation())))
+      signalPassFailure();
+  }
+
+  LogicalResult run(KernelOp kernel) {
+    if (!kernel.getOps<tcgen::RoleOp>().empty())
+      return kernel.emitError("expected a tile program, but the kernel has "
+                              "roles already");
+    if (maxStages < 1)
+      return kernel.emitError(
+                 "flamia-pipeline: expected max-stages >= 1, but got ")
+             << maxStages;
+    eraseDeadCode(kernel);
+    if (failed(checkStores(kernel)))
+      return failure();
+
+    Block &body = kernel.getBody().front();
+    SmallVector<Operation *> original;
+    for (Operation &op : body.without_terminator())
+      original.push_back(&op);
+
+    Accumulators accumulators(kernel);
+    OpBuilder builder = OpBuilder::atBlockBegin(&body);
+    CrossingPlanner planner(kernel, accumulators, builder, maxStages);
+    if (failed(planner.plan()))
+      return failure();
+    for (auto &[name, role] : planner.getRoles())
+      if (failed(role.mark()))
+        return failure();
+
+    builder.setInsertionPoint(body.getTerminator());
+    for (auto &[name, role] : planner.getRoles())
+      if (role.isUsed())
+        writeRole(builder, kernel, role, original);
+    return eraseOriginal(original);
+  }
+
+  void eraseDeadCode(KernelOp kernel) {
+    kernel.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+      if (isOpTriviallyDead(op))
+        op->erase();
+    });
+  }
+
+  /// Loads run ahead of stores, so none may depend on one.
+  LogicalResult checkStores(KernelOp kernel) {
+    llvm::DenseMap<Value, Operation *> stored;
+    auto targetOf = [](Operation *op) -> Value {
+      return TypeSwitch<Operation *, Value>(op)
+          .Case<StoreOp, StorePayloadOp, StoreScalesOp>(
+              [](auto store) { return store.getTarget(); })
+          .Default(Value());
+    };
+    auto visit = [&](Operation *op) -> LogicalResult {
+      if (Value target = targetOf(op))
+        stored.try_emplace(target, op);
+      if (!isa<LoadOp, LoadScaledOp>(op))
+        return success();
+      for (Value source : op->getOperands())
+        if (Operation *store = stored.lookup(source)) {
+          InFlightDiagnostic diagnostic = op->emitError(
+              "loads run ahead of stores: this one reads a tensor that the "
+              "kernel may have written before");
+          diagnostic.attachNote(store->getLoc()) << "the store";
+          return diagnostic;
+        }
+      return success();
+    };
+    // What a loop stores, its next iteration may load.
+    WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (isa<scf::ForOp>(op))
+        op->walk([&](Operation *inner) {
+          if (Value target = targetOf(inner))
+            stored.try_emplace(target, inner);
+        });
+      return WalkResult(visit(op));
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  void writeRole(OpBuilder &builder, KernelOp kernel, RoleBuilder &role,
+                 ArrayRef<Operation *> original) {
+    int64_t warps = role.getName() == kVectorRole ? 4 : 1;
+    auto op =
+        tcgen::RoleOp::create(builder, kernel.getLoc(), role.getName(), warps);
+    OpBuilder inner = OpBuilder::atBlockBegin(&op.getBody().emplaceBlock());
+    RoleState state;
+    for (BlockArgument arg : kernel.getBody().getArguments())
+      state.values.map(arg, arg);
+    for (Operation *each : original)
+      role.emitOp(inner, each, state);
+    WalkResult issues =
+        op.walk([](tcgen::MmaOp) { return WalkResult::interrupt(); });
+    if (issues.wasInterrupted())
+      tcgen::DrainOp::create(inner, kernel.getLoc());
+  }
+
+  LogicalResult eraseOriginal(ArrayRef<Operation *> original) {
+    for (Operation *op : llvm::reverse(original)) {
+      if (!op->use_empty())
+        return op->emitError("flamia-pipeline: a role still uses this value");
+      op->erase();
+    }
+    return success();
+  }
+};
+
+} // namespace

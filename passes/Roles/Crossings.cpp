@@ -1,0 +1,544 @@
+//===- Crossings.cpp - Buffers and channels of values that cross ----------===//
+
+#include "passes/Roles/Crossings.h"
+#include "passes/Roles/Handover.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace flamia;
+using tcgen::Agent;
+
+/// Arrivals of a signal by threads: one a warp of a vector role.
+constexpr int64_t kVectorWarps = 4;
+constexpr int64_t kScaleBlock = 32;
+
+CrossingPlanner::CrossingPlanner(KernelOp kernel,
+                                 const Accumulators &accumulators,
+                                 OpBuilder &builder, int64_t maxStages)
+    : kernel(kernel), accumulators(accumulators), builder(builder),
+      maxStages(maxStages) {
+  for (StringRef name : {kVectorRole, kLoadRole, kMmaRole})
+    roles.insert({name, RoleBuilder(name)});
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers and channels
+//===----------------------------------------------------------------------===//
+
+Value CrossingPlanner::createBuffer(Location loc, tcgen::Space space,
+                                    tcgen::Layout layout, int64_t slots,
+                                    int64_t rows, int64_t cols, Type element) {
+  auto type = tcgen::BufferType::get(builder.getContext(), space, layout, slots,
+                                     rows, cols, element);
+  return tcgen::AllocOp::create(builder, loc, type, IntegerAttr());
+}
+
+Value CrossingPlanner::createChannel(Location loc, int64_t slots, int64_t full,
+                                     int64_t empty) {
+  return tcgen::ChannelOp::create(builder, loc, slots, full, empty);
+}
+
+Value CrossingPlanner::createConstantScales(Location loc, int64_t byte,
+                                            int64_t rows, int64_t cols) {
+  Value &scales = constantScales[{byte, rows, cols}];
+  if (!scales) {
+    scales = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
+                          rows, cols, Float8E8M0FNUType::get(loc.getContext()));
+    tcgen::FillScalesOp::create(builder, loc, scales, byte);
+  }
+  return scales;
+}
+
+static Value createZero(OpBuilder &builder, Location loc) {
+  return arith::ConstantIndexOp::create(builder, loc, 0);
+}
+
+/// Whether the operand's image must have this many bytes a row: see
+/// BufferType::verify.
+static LogicalResult checkImage(Operation *op, Type type, Type element) {
+  auto [rows, cols] = getTileShape(type);
+  int64_t bits = cols * element.getIntOrFloatBitWidth();
+  if (bits != 256 && bits != 512 && bits % 1024 != 0)
+    return op->emitError("a tile in shared memory needs rows of 32, 64 or a "
+                         "multiple of 128 bytes, but ")
+           << type << " has " << bits / 8;
+  if (rows > 256)
+    return op->emitError("a tile in shared memory has at most 256 rows, but ")
+           << type << " has " << rows;
+  return success();
+}
+
+static Type elementOf(Type type) {
+  if (auto scaled = dyn_cast<ScaledType>(type))
+    return scaled.getElementType();
+  return cast<RankedTensorType>(type).getElementType();
+}
+
+//===----------------------------------------------------------------------===//
+// Consumers
+//===----------------------------------------------------------------------===//
+
+CrossingPlanner::Consumers CrossingPlanner::consumersOf(Value value) {
+  Consumers consumers;
+  Block *block = blockOf(value);
+  for (OpOperand *use : accumulators.vectorUses(value)) {
+    auto dot = dyn_cast<DotOp>(use->getOwner());
+    bool isOperand = dot && use != &dot.getAccMutable();
+    Operation *anchor = ancestorIn(block, use->getOwner());
+    Consumer &consumer =
+        consumers[isOperand ? roleOf(dot) : StringRef(kVectorRole)];
+    (isOperand ? consumer.mma : consumer.vector).add(anchor);
+    consumer.any.add(anchor);
+  }
+  return consumers;
+}
+
+/// Waits where each role first uses the value and releases it after the last
+/// use. A role that is also the producer waits at once.
+void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
+                                    Operation *producer, StringRef producerRole,
+                                    Value channel, Value buffer, Step onWait) {
+  for (auto &[name, consumer] : consumers) {
+    RoleBuilder &role = roleNamed(name);
+    Location loc = value.getLoc();
+    bool forMma = consumer.mma.first != nullptr;
+    Step wait = [=](OpBuilder &b, RoleState &state) {
+      state.consumed[channel] = tcgen::WaitOp::create(b, loc, channel);
+      if (forMma && onWait)
+        onWait(b, state);
+    };
+    if (name == producerRole)
+      role.after(producer, StepOrder::MmaWait, wait);
+    else
+      role.before(consumer.any.first, StepOrder::MmaWait, wait);
+
+    if (consumer.vector.first) {
+      role.supply(value);
+      role.before(
+          consumer.vector.first, StepOrder::Read,
+          [=](OpBuilder &b, RoleState &state) {
+            Value slot = state.consumed.lookup(channel);
+            Value tile =
+                tcgen::ReadOp::create(b, loc, value.getType(), buffer, slot);
+            state.values.map(value, tile);
+            tcgen::ReleaseOp::create(b, loc, channel, slot, Agent::Threads);
+          });
+    }
+    if (forMma)
+      role.after(consumer.mma.last, StepOrder::Release,
+                 [=](OpBuilder &b, RoleState &state) {
+                   tcgen::ReleaseOp::create(b, loc, channel,
+                                            state.consumed.lookup(channel),
+                                            Agent::Mma);
+                 });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Loads
+//===----------------------------------------------------------------------===//
+
+LogicalResult CrossingPlanner::planLoad(Operation *op) {
+  Value value = op->getResult(0);
+  Location loc = op->getLoc();
+  Consumers consumers = consumersOf(value);
+  auto scaled = dyn_cast<LoadScaledOp>(op);
+  Type element = elementOf(value.getType());
+  auto [rows, cols] = getTileShape(value.getType());
+  if (failed(checkImage(op, value.getType(), element)))
+    return failure();
+
+  int64_t releases = 0;
+  bool sameRole = false;
+  for (auto &[name, consumer] : consumers) {
+    releases += (consumer.mma.first ? 1 : 0) +
+                (consumer.vector.first ? kVectorWarps : 0);
+    sameRole |= name == roleOf(op);
+    if (scaled && consumer.vector.first)
+      return op->emitError(
+          "a scaled tile is loaded only for products, but this "
+          "one is used by vector code");
+  }
+  int64_t slots =
+      op->getParentOfType<LoopLikeOpInterface>() && !sameRole ? maxStages : 1;
+
+  OperandBuffer image;
+  image.payload = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Operand,
+                               slots, rows, cols, element);
+  auto bytes = cast<tcgen::BufferType>(image.payload.getType()).getSlotSize();
+  Value smemScales;
+  if (scaled) {
+    bool alongCols = scaled.getAlong() == Axis::Cols;
+    int64_t scaleRows = alongCols ? rows : cols;
+    int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
+    Type scale = scaled.getType().getScaleType();
+    smemScales = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales,
+                              slots, scaleRows, blocks, scale);
+    image.scales = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales,
+                                1, scaleRows, blocks, scale);
+    bytes += cast<tcgen::BufferType>(smemScales.getType()).getSlotSize();
+  }
+  image.channel = createChannel(loc, slots, 1, releases);
+  loads[value] = image;
+
+  Value channel = image.channel, payload = image.payload;
+  roleNamed(roleOf(op))
+      .execute(
+          op,
+          [=](OpBuilder &b, RoleState &state) mutable {
+            auto map = [&](ValueRange values) {
+              return llvm::map_to_vector(
+                  values, [&](Value v) { return state.values.lookup(v); });
+            };
+            Value slot = tcgen::AcquireOp::create(b, loc, channel);
+            tcgen::ExpectOp::create(b, loc, channel, slot, bytes);
+            OperandRange indices =
+                scaled ? scaled.getIndices() : cast<LoadOp>(op).getIndices();
+            Value limit =
+                scaled ? scaled.getLimit() : cast<LoadOp>(op).getLimit();
+            tcgen::TmaLoadOp::create(b, loc, op->getOperand(0), map(indices),
+                                     limit ? state.values.lookup(limit)
+                                           : Value(),
+                                     payload, slot, channel);
+            if (scaled)
+              tcgen::BulkLoadOp::create(b, loc, scaled.getScales(),
+                                        map(scaled.getScaleIndices()),
+                                        smemScales, slot, channel);
+          },
+          op->getOperands());
+
+  Step copyScales;
+  if (scaled)
+    copyScales = [=](OpBuilder &b, RoleState &state) {
+      Value zero = createZero(b, loc);
+      tcgen::CopyScalesOp::create(b, loc, smemScales,
+                                  state.consumed.lookup(channel), image.scales,
+                                  zero);
+    };
+  planConsumers(value, consumers, op, roleOf(op), channel, payload, copyScales);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Operands from registers
+//===----------------------------------------------------------------------===//
+
+/// Adds a step where a vector value has just been made.
+static void whereMade(RoleBuilder &role, Value value, StepOrder order,
+                      Step step, ValueRange needs = {}) {
+  if (Operation *op = value.getDefiningOp())
+    role.after(op, order, std::move(step), needs);
+  else
+    role.before(&value.getParentBlock()->front(), order, std::move(step),
+                needs);
+}
+
+CrossingPlanner::OperandShape CrossingPlanner::shapeOf(OpOperand &use) {
+  bool isA = &use == &cast<DotOp>(use.getOwner()).getAMutable();
+  return {isA, isA != lookThroughTransposes(use.get()).transposed};
+}
+
+FailureOr<OperandBuffer>
+CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
+  auto [isA, alongCols] = wanted;
+  OperandBuffer &image =
+      vectorOperands[{value.getAsOpaquePointer(), isA, alongCols}];
+  if (image.payload)
+    return image;
+  Location loc = value.getLoc();
+  Type element = elementOf(value.getType());
+  auto [rows, cols] = getTileShape(value.getType());
+  Operation *user = *value.getUsers().begin();
+  if (rows != 128)
+    return user->emitError("vector code works on tiles of 128 rows, but the "
+                           "operand is ")
+           << value.getType();
+  if (!isA && failed(checkImage(user, value.getType(), element)))
+    return failure();
+
+  image.payload =
+      createBuffer(loc, isA ? tcgen::Space::Tmem : tcgen::Space::Smem,
+                   isA ? tcgen::Layout::Lanes : tcgen::Layout::Operand, 1, rows,
+                   cols, element);
+  Value smemScales;
+  if (auto type = dyn_cast<ScaledType>(value.getType())) {
+    int64_t scaleRows = alongCols ? rows : cols;
+    int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
+    auto quantize = value.getDefiningOp<QuantizeOp>();
+    if (quantize && quantize.getExponent()) {
+      image.scales = createConstantScales(loc, 127 + *quantize.getExponent(),
+                                          scaleRows, blocks);
+    } else {
+      smemScales = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales,
+                                1, scaleRows, blocks, type.getScaleType());
+      image.scales =
+          createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
+                       scaleRows, blocks, type.getScaleType());
+    }
+  }
+  image.channel = createChannel(loc, 1, kVectorWarps, 1);
+
+  RoleBuilder &vector = roleNamed(kVectorRole);
+  Value channel = image.channel, payload = image.payload;
+  whereMade(
+      vector, value, StepOrder::Write,
+      [=](OpBuilder &b, RoleState &state) {
+        Value slot = tcgen::AcquireOp::create(b, loc, channel);
+        Value tile = state.values.lookup(value);
+        tcgen::WriteOp::create(b, loc, tile, payload, slot);
+        if (smemScales)
+          tcgen::WriteScalesOp::create(b, loc, tile, smemScales, slot,
+                                       alongCols ? Axis::Cols : Axis::Rows);
+        tcgen::PublishOp::create(b, loc, channel, slot, Agent::Threads);
+      },
+      value);
+
+  UseRange range;
+  for (OpOperand *use : usesThroughTransposes(value)) {
+    auto dot = dyn_cast<DotOp>(use->getOwner());
+    if (!dot || use == &dot.getAccMutable())
+      continue;
+    OperandShape shape = shapeOf(*use);
+    if (shape.isA == isA && shape.alongCols == alongCols)
+      range.add(ancestorIn(blockOf(value), dot));
+  }
+  RoleBuilder &mma = roleNamed(mmaRole);
+  Value tmemScales = image.scales;
+  Step wait = [=](OpBuilder &b, RoleState &state) {
+    Value slot = tcgen::WaitOp::create(b, loc, channel);
+    state.consumed[channel] = slot;
+    if (smemScales)
+      tcgen::CopyScalesOp::create(b, loc, smemScales, slot, tmemScales,
+                                  createZero(b, loc));
+  };
+  if (mmaRole == kVectorRole)
+    whereMade(mma, value, StepOrder::ThreadWait, wait);
+  else
+    mma.before(range.first, StepOrder::ThreadWait, wait);
+  mma.after(range.last, StepOrder::Release,
+            [=](OpBuilder &b, RoleState &state) {
+              tcgen::ReleaseOp::create(
+                  b, loc, channel, state.consumed.lookup(channel), Agent::Mma);
+            });
+  return image;
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// What the tensor core can multiply.
+static LogicalResult checkShape(DotOp dot) {
+  auto [m, k] = getTileShape(dot.getA().getType());
+  int64_t n = getTileShape(dot.getB().getType()).second;
+  Type element = elementOf(dot.getA().getType());
+  int64_t bits = element.getIntOrFloatBitWidth();
+  if (m != 128)
+    return dot.emitError("expected a left operand of 128 rows, but got ") << m;
+  if (n % 16 != 0 || n > 256)
+    return dot.emitError("expected the right operand to have a multiple of 16, "
+                         "at most 256, columns, but got ")
+           << n;
+  if (k * bits % 256 != 0)
+    return dot.emitError("expected a contraction over a multiple of ")
+           << 256 / bits << " elements, but got " << k;
+  if (auto scaled = dyn_cast<ScaledType>(dot.getA().getType())) {
+    for (Type type : {dot.getA().getType(), dot.getB().getType()})
+      if (!isa<ScaledType>(type) ||
+          elementOf(type).getIntOrFloatBitWidth() != 8 ||
+          !isa<Float8E8M0FNUType>(cast<ScaledType>(type).getScaleType()))
+        return dot.emitError("expected two scaled operands of 8-bit elements "
+                             "with f8E8M0FNU scales, but got ")
+               << type;
+    return success();
+  }
+  if (bits != 16 || element != elementOf(dot.getB().getType()))
+    return dot.emitError("expected two operands of one 16-bit type, but got ")
+           << dot.getA().getType() << " and " << dot.getB().getType();
+  return success();
+}
+
+FailureOr<OperandBuffer> CrossingPlanner::operandOf(OpOperand &use) {
+  OperandShape shape = shapeOf(use);
+  Value root = lookThroughTransposes(use.get()).value;
+  auto dot = cast<DotOp>(use.getOwner());
+  if (shape.isA && !shape.alongCols)
+    return dot.emitError(
+        "a transposed left operand is not supported: exchange the operands and "
+        "the result's axes");
+  auto load = loads.find(root);
+  if (load == loads.end())
+    return planVectorOperand(root, shape);
+  auto scaled = root.getDefiningOp<LoadScaledOp>();
+  if (scaled && (scaled.getAlong() == Axis::Cols) != shape.alongCols) {
+    InFlightDiagnostic diagnostic =
+        scaled.emitError("expected scales along ")
+        << stringifyAxis(shape.alongCols ? Axis::Cols : Axis::Rows)
+        << ", the axis that a product contracts, but got "
+        << stringifyAxis(scaled.getAlong());
+    diagnostic.attachNote(dot.getLoc()) << "the product";
+    return diagnostic;
+  }
+  return load->second;
+}
+
+/// Plans a product into `buffer`. `channel` is null when the buffer does not
+/// follow the ordinary order of acquire, product, publish.
+LogicalResult CrossingPlanner::planDot(DotOp dot, const Web &web, Value buffer,
+                                       Value channel) {
+  FailureOr<OperandBuffer> a = operandOf(dot.getAMutable());
+  FailureOr<OperandBuffer> b = failed(a) ? a : operandOf(dot.getBMutable());
+  if (failed(a) || failed(b))
+    return failure();
+  auto major =
+      shapeOf(dot.getBMutable()).alongCols ? tcgen::Major::K : tcgen::Major::MN;
+  // The first product of a loop overwrites what the buffer holds.
+  scf::ForOp first;
+  if (const CarriedSlot *lazy = web.lazyZero();
+      lazy && dot.getAcc() == lazy->arg())
+    first = lazy->loop;
+  bool accumulates = !isZeroTile(dot.getAcc());
+  SmallVector<Value> needs;
+  if (first)
+    needs = {first.getInductionVar(), first.getLowerBound()};
+
+  RoleBuilder &mma = roleNamed(mmaRole);
+  mma.execute(
+      dot,
+      [=, a = *a, b = *b](OpBuilder &builder, RoleState &state) mutable {
+        Location loc = dot.getLoc();
+        Value zero = createZero(builder, loc);
+        Value accumulate;
+        if (first)
+          accumulate = arith::CmpIOp::create(
+              builder, loc, arith::CmpIPredicate::ne,
+              state.values.lookup(first.getInductionVar()),
+              state.values.lookup(first.getLowerBound()));
+        else
+          accumulate =
+              arith::ConstantIntOp::create(builder, loc, accumulates, 1);
+        tcgen::MmaOp::create(builder, loc, buffer,
+                             channel ? state.produced.lookup(channel) : zero,
+                             a.payload, state.consumed.lookup(a.channel),
+                             b.payload, state.consumed.lookup(b.channel),
+                             a.scales, a.scales ? zero : Value(), b.scales,
+                             b.scales ? zero : Value(), accumulate, major);
+      },
+      needs);
+  return success();
+}
+
+LogicalResult CrossingPlanner::planWeb(const Web &web) {
+  DotOp dot = web.dots[0];
+  auto [rows, cols] = getTileShape(dot.getType());
+  Location loc = dot.getLoc();
+  Value buffer = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Lanes, 1,
+                              rows, cols, builder.getF32Type());
+  RoleBuilder &vector = roleNamed(kVectorRole), &mma = roleNamed(mmaRole);
+  if (!web.isFresh()) {
+    for (DotOp each : web.dots)
+      if (failed(planDot(each, web, buffer, {})))
+        return failure();
+    // Without space accounting the empty barriers have no use.
+    HandoverPlan plan{buffer, createChannel(loc, 1, 1, 1),
+                      createChannel(loc, 1, kVectorWarps, 1), &vector, &mma};
+    planHandovers(accumulators, web, plan);
+    return success();
+  }
+  Value channel = createChannel(loc, 1, 1, kVectorWarps);
+  if (failed(planDot(dot, web, buffer, channel)))
+    return failure();
+  mma.before(dot, StepOrder::Acquire, [=](OpBuilder &b, RoleState &state) {
+    state.produced[channel] = tcgen::AcquireOp::create(b, loc, channel);
+  });
+  mma.after(dot, StepOrder::MmaSignal, [=](OpBuilder &b, RoleState &state) {
+    tcgen::PublishOp::create(b, loc, channel, state.produced.lookup(channel),
+                             Agent::Mma);
+  });
+  planConsumers(dot.getResult(), consumersOf(dot.getResult()), dot, mmaRole,
+                channel, buffer, nullptr);
+  return success();
+}
+
+/// Rule R4. A product whose operands do not come from vector code of the same
+/// iteration need not wait for it: it follows the last product of the iteration
+/// before.
+void CrossingPlanner::planRotation() {
+  if (mmaRole == kVectorRole)
+    return;
+  auto isLocal = [&](OpOperand &use, scf::ForOp loop, DotOp dot) {
+    Value root = lookThroughTransposes(use.get()).value;
+    if (!loop->isAncestor(blockOf(root)->getParentOp()))
+      return true;
+    return loads.contains(root) &&
+           llvm::all_of(usesThroughTransposes(root), [&](OpOperand *other) {
+             return other->getOwner() == dot;
+           });
+  };
+  llvm::DenseSet<Operation *> fresh;
+  for (const Web &web : accumulators.getWebs())
+    if (web.isFresh())
+      fresh.insert(web.dots[0]);
+  kernel.walk([&](scf::ForOp loop) {
+    SmallVector<DotOp> ahead;
+    for (DotOp dot : loop.getBody()->getOps<DotOp>()) {
+      if (fresh.contains(dot) && isLocal(dot.getAMutable(), loop, dot) &&
+          isLocal(dot.getBMutable(), loop, dot)) {
+        ahead.push_back(dot);
+        continue;
+      }
+      for (DotOp early : ahead)
+        roleNamed(mmaRole).rotate(loop, early);
+      break;
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The whole kernel
+//===----------------------------------------------------------------------===//
+
+LogicalResult CrossingPlanner::plan() {
+  SmallVector<Operation *> tileLoads;
+  DotOp firstDot;
+  WalkResult result = kernel.walk([&](Operation *op) {
+    Unit unit = unitOf(op);
+    if (op == kernel.getOperation() || unit == Unit::None)
+      return WalkResult::advance();
+    if (roleOf(op).empty()) {
+      op->emitError("expected a role on every tile operation: run "
+                    "flamia-assign-roles first");
+      return WalkResult::interrupt();
+    }
+    if (unit == Unit::Tma)
+      tileLoads.push_back(op);
+    else if (unit == Unit::Vector && !isMemoryEffectFree(op))
+      roleNamed(kVectorRole).execute(op);
+    if (auto dot = dyn_cast<DotOp>(op)) {
+      if (failed(checkShape(dot)))
+        return WalkResult::interrupt();
+      if (!firstDot)
+        firstDot = dot;
+      if (roleOf(dot) != roleOf(firstDot)) {
+        dot.emitError("expected all products in one role, but got '")
+            << roleOf(dot) << "' and '" << roleOf(firstDot) << "'";
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  if (firstDot)
+    mmaRole = roleOf(firstDot);
+  for (Operation *load : tileLoads)
+    if (failed(planLoad(load)))
+      return failure();
+  for (const Web &web : accumulators.getWebs())
+    if (failed(planWeb(web)))
+      return failure();
+  planRotation();
+  return success();
+}

@@ -1,0 +1,99 @@
+//===- Crossings.h - Buffers and channels of values that cross ---*- C++
+//-*-===//
+//
+// Plans the hand-over of everything but shared accumulators: loads to products
+// and vector code, vector code's operands to products, and the products
+// themselves.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAMIA_PASSES_ROLES_CROSSINGS_H
+#define FLAMIA_PASSES_ROLES_CROSSINGS_H
+
+#include "passes/Roles/Accumulators.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <map>
+
+namespace flamia {
+
+/// A product's operand as the tensor core takes it.
+struct OperandBuffer {
+  mlir::Value payload;
+  /// Scales in tensor memory; null for 16-bit operands.
+  mlir::Value scales;
+  /// Channel whose consumed slot holds the payload.
+  mlir::Value channel;
+};
+
+class CrossingPlanner {
+public:
+  /// `builder` stands where buffers and channels are to be created.
+  CrossingPlanner(KernelOp kernel, const Accumulators &accumulators,
+                  mlir::OpBuilder &builder, int64_t maxStages);
+
+  /// Plans the whole kernel.
+  mlir::LogicalResult plan();
+
+  /// Roles in the order of their warps; unused ones included.
+  llvm::MapVector<llvm::StringRef, RoleBuilder> &getRoles() { return roles; }
+
+private:
+  /// Uses of a value in one role.
+  struct Consumer {
+    UseRange mma, vector, any;
+  };
+  using Consumers = llvm::MapVector<llvm::StringRef, Consumer>;
+
+  RoleBuilder &roleNamed(llvm::StringRef name) {
+    return roles.find(name)->second;
+  }
+  mlir::Value createBuffer(mlir::Location loc, tcgen::Space space,
+                           tcgen::Layout layout, int64_t slots, int64_t rows,
+                           int64_t cols, mlir::Type element);
+  mlir::Value createChannel(mlir::Location loc, int64_t slots, int64_t full,
+                            int64_t empty);
+  mlir::Value createConstantScales(mlir::Location loc, int64_t byte,
+                                   int64_t rows, int64_t cols);
+
+  /// How a product takes an operand below its transposes.
+  struct OperandShape {
+    bool isA;
+    /// It contracts the columns of the tile, not its rows.
+    bool alongCols;
+  };
+  static OperandShape shapeOf(mlir::OpOperand &use);
+
+  Consumers consumersOf(mlir::Value value);
+  mlir::LogicalResult planLoad(mlir::Operation *load);
+  mlir::FailureOr<OperandBuffer> planVectorOperand(mlir::Value value,
+                                                   OperandShape wanted);
+  void planConsumers(mlir::Value value, const Consumers &consumers,
+                     mlir::Operation *producer, llvm::StringRef producerRole,
+                     mlir::Value channel, mlir::Value buffer, Step onWait);
+  mlir::FailureOr<OperandBuffer> operandOf(mlir::OpOperand &use);
+  mlir::LogicalResult planDot(DotOp dot, const Web &web, mlir::Value buffer,
+                              mlir::Value channel);
+  mlir::LogicalResult planWeb(const Web &web);
+  void planRotation();
+
+  KernelOp kernel;
+  const Accumulators &accumulators;
+  mlir::OpBuilder &builder;
+  int64_t maxStages;
+  llvm::MapVector<llvm::StringRef, RoleBuilder> roles;
+  /// The role that issues products.
+  llvm::StringRef mmaRole = kMmaRole;
+  llvm::DenseMap<mlir::Value, OperandBuffer> loads;
+  /// By value, whether it is the left operand, and whether scales run along
+  /// its columns.
+  std::map<std::tuple<void *, bool, bool>, OperandBuffer> vectorOperands;
+  /// Constant scales by byte, rows and columns.
+  llvm::DenseMap<std::tuple<int64_t, int64_t, int64_t>, mlir::Value>
+      constantScales;
+};
+
+} // namespace flamia
+
+#endif // FLAMIA_PASSES_ROLES_CROSSINGS_H
