@@ -33,7 +33,8 @@ StringRef roleOfUnit(Unit unit) {
   llvm_unreachable("unknown unit");
 }
 
-struct AssignRolesPass : public impl::AssignRolesPassBase<AssignRolesPass> {
+struct AssignRolesPass
+    : public flamia::impl::AssignRolesPassBase<AssignRolesPass> {
   using AssignRolesPassBase::AssignRolesPassBase;
 
   void runOnOperation() override {
@@ -47,7 +48,7 @@ struct AssignRolesPass : public impl::AssignRolesPassBase<AssignRolesPass> {
     WalkResult result = kernel.walk([&](Operation *op) {
       if (op == kernel.getOperation())
         return WalkResult::advance();
-      return WalkResult(failed(checkOp(op)) || failed(assign(op)));
+      return WalkResult(success(succeeded(checkOp(op)) && succeeded(assign(op))));
     });
     if (result.wasInterrupted())
       signalPassFailure();

@@ -36,7 +36,7 @@ struct PipelineOptions {
 void buildFlamiaPipeline(mlir::OpPassManager &manager,
                          const PipelineOptions &options);
 
-/// Registers all passes and pipelines (`flamia-pipeline`) by name.
+/// Registers all passes and pipelines (`flamia-value-pipeline`) by name.
 void registerFlamiaPassesAndPipelines();
 
 } // namespace flamia

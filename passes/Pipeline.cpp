@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Roles/Crossings.h"
 #include "passes/Passes.h"
+#include "passes/Roles/Crossings.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -21,7 +21,7 @@ using namespace flamia;
 
 namespace {
 
-struct PipelinePass : public impl::PipelinePassBase<PipelinePass> {
+struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
   using PipelinePassBase::PipelinePassBase;
 
   void runOnOperation() override {
@@ -62,11 +62,13 @@ struct PipelinePass : public impl::PipelinePassBase<PipelinePass> {
     return eraseOriginal(original);
   }
 
-  void eraseDeadCode(KernelOp kernel) {
-    kernel.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
-      if (isOpTriviallyDead(op))
+  static void eraseDeadCode(KernelOp kernel) {
+    SmallVector<Operation *> ops;
+    kernel.walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
+    // Users follow what they use.
+    for (Operation *op : llvm::reverse(ops))
+      if (op != kernel.getOperation() && isOpTriviallyDead(op))
         op->erase();
-    });
   }
 
   /// Loads run ahead of stores, so none may depend on one.

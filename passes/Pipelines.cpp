@@ -42,7 +42,7 @@ void flamia::buildFlamiaPipeline(OpPassManager &manager,
 void flamia::registerFlamiaPassesAndPipelines() {
   registerFlamiaPasses();
   PassPipelineRegistration<PipelineFlags>(
-      "flamia-pipeline",
+      "flamia-value-pipeline",
       "binds parameters, inserts safeguards and proves causality",
       [](OpPassManager &manager, const PipelineFlags &flags) {
         buildFlamiaPipeline(manager, flags.get());

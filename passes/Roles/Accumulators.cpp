@@ -9,7 +9,8 @@ using namespace mlir;
 using namespace flamia;
 
 bool Web::isFresh() const {
-  return slots.empty() && dots.size() == 1 && isZeroTile(dots[0].getAcc());
+  DotOp first = dots[0];
+  return slots.empty() && dots.size() == 1 && isZeroTile(first.getAcc());
 }
 
 const CarriedSlot *Web::lazyZero() const {
@@ -18,7 +19,7 @@ const CarriedSlot *Web::lazyZero() const {
       continue;
     auto dot = dyn_cast<DotOp>(*slot.arg().getUsers().begin());
     if (!dot || dot.getAcc() != slot.arg() || !llvm::is_contained(dots, dot) ||
-        dot->getBlock() != slot.loop.getBody())
+        dot->getBlock() != slot.getLoop().getBody())
       continue;
     // With other products or loops in between, zeros are simply written.
     if (slots.size() == 1)

@@ -23,10 +23,12 @@ namespace flamia {
 struct CarriedSlot {
   mlir::scf::ForOp loop;
   unsigned index;
-  mlir::Value init() const { return loop.getInitArgs()[index]; }
-  mlir::Value arg() const { return loop.getRegionIterArg(index); }
-  mlir::Value yielded() const { return loop.getYieldedValues()[index]; }
-  mlir::Value result() const { return loop.getResult(index); }
+  /// Operations are handles; their accessors are not const.
+  mlir::scf::ForOp getLoop() const { return loop; }
+  mlir::Value init() const { return getLoop().getInitArgs()[index]; }
+  mlir::Value arg() const { return getLoop().getRegionIterArg(index); }
+  mlir::Value yielded() const { return getLoop().getYieldedValues()[index]; }
+  mlir::Value result() const { return getLoop().getResult(index); }
 };
 
 /// One accumulator buffer.

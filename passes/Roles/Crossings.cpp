@@ -37,7 +37,9 @@ Value CrossingPlanner::createBuffer(Location loc, tcgen::Space space,
 
 Value CrossingPlanner::createChannel(Location loc, int64_t slots, int64_t full,
                                      int64_t empty) {
-  return tcgen::ChannelOp::create(builder, loc, slots, full, empty);
+  return tcgen::ChannelOp::create(builder, loc,
+                                  tcgen::ChannelType::get(builder.getContext()),
+                                  slots, full, empty);
 }
 
 Value CrossingPlanner::createConstantScales(Location loc, int64_t byte,
@@ -105,7 +107,8 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
     Location loc = value.getLoc();
     bool forMma = consumer.mma.first != nullptr;
     Step wait = [=](OpBuilder &b, RoleState &state) {
-      state.consumed[channel] = tcgen::WaitOp::create(b, loc, channel);
+      state.consumed[channel] =
+          tcgen::WaitOp::create(b, loc, b.getIndexType(), channel);
       if (forMma && onWait)
         onWait(b, state);
     };
@@ -192,7 +195,8 @@ LogicalResult CrossingPlanner::planLoad(Operation *op) {
               return llvm::map_to_vector(
                   values, [&](Value v) { return state.values.lookup(v); });
             };
-            Value slot = tcgen::AcquireOp::create(b, loc, channel);
+            Value slot =
+                tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
             tcgen::ExpectOp::create(b, loc, channel, slot, bytes);
             OperandRange indices =
                 scaled ? scaled.getIndices() : cast<LoadOp>(op).getIndices();
@@ -242,7 +246,7 @@ CrossingPlanner::OperandShape CrossingPlanner::shapeOf(OpOperand &use) {
 
 FailureOr<OperandBuffer>
 CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
-  auto [isA, alongCols] = wanted;
+  bool isA = wanted.isA, alongCols = wanted.alongCols;
   OperandBuffer &image =
       vectorOperands[{value.getAsOpaquePointer(), isA, alongCols}];
   if (image.payload)
@@ -285,7 +289,8 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
   whereMade(
       vector, value, StepOrder::Write,
       [=](OpBuilder &b, RoleState &state) {
-        Value slot = tcgen::AcquireOp::create(b, loc, channel);
+        Value slot =
+            tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
         Value tile = state.values.lookup(value);
         tcgen::WriteOp::create(b, loc, tile, payload, slot);
         if (smemScales)
@@ -307,7 +312,7 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
   RoleBuilder &mma = roleNamed(mmaRole);
   Value tmemScales = image.scales;
   Step wait = [=](OpBuilder &b, RoleState &state) {
-    Value slot = tcgen::WaitOp::create(b, loc, channel);
+    Value slot = tcgen::WaitOp::create(b, loc, b.getIndexType(), channel);
     state.consumed[channel] = slot;
     if (smemScales)
       tcgen::CopyScalesOp::create(b, loc, smemScales, slot, tmemScales,
@@ -417,8 +422,8 @@ LogicalResult CrossingPlanner::planDot(DotOp dot, const Web &web, Value buffer,
               state.values.lookup(first.getInductionVar()),
               state.values.lookup(first.getLowerBound()));
         else
-          accumulate =
-              arith::ConstantIntOp::create(builder, loc, accumulates, 1);
+          accumulate = arith::ConstantOp::create(
+              builder, loc, builder.getBoolAttr(accumulates));
         tcgen::MmaOp::create(builder, loc, buffer,
                              channel ? state.produced.lookup(channel) : zero,
                              a.payload, state.consumed.lookup(a.channel),
@@ -451,7 +456,8 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
   if (failed(planDot(dot, web, buffer, channel)))
     return failure();
   mma.before(dot, StepOrder::Acquire, [=](OpBuilder &b, RoleState &state) {
-    state.produced[channel] = tcgen::AcquireOp::create(b, loc, channel);
+    state.produced[channel] =
+        tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
   });
   mma.after(dot, StepOrder::MmaSignal, [=](OpBuilder &b, RoleState &state) {
     tcgen::PublishOp::create(b, loc, channel, state.produced.lookup(channel),

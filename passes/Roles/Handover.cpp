@@ -112,7 +112,8 @@ private:
 
   bool writesInit(const CarriedSlot &slot) const {
     return lazyZero != &slot &&
-           !accumulators.isInPlace(slot.loop.getInitArgsMutable()[slot.index]);
+           !accumulators.isInPlace(
+               slot.getLoop().getInitArgsMutable()[slot.index]);
   }
 
   //===--------------------------------------------------------------------===//
@@ -246,7 +247,8 @@ private:
       if (plan)
         step(*plan->vector, at, StepOrder::MmaWait,
              [channel = plan->toVector](OpBuilder &builder, RoleState &) {
-               tcgen::WaitOp::create(builder, channel.getLoc(), channel);
+               tcgen::WaitOp::create(builder, channel.getLoc(),
+                                     builder.getIndexType(), channel);
              });
       open = true;
     }
@@ -262,7 +264,8 @@ private:
       if (plan)
         step(*plan->mma, at, StepOrder::ThreadWait,
              [channel = plan->toMma](OpBuilder &builder, RoleState &) {
-               tcgen::WaitOp::create(builder, channel.getLoc(), channel);
+               tcgen::WaitOp::create(builder, channel.getLoc(),
+                                     builder.getIndexType(), channel);
              });
       open = true;
       lastMma = nullptr;
