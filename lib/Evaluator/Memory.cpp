@@ -1,0 +1,217 @@
+//===- Memory.cpp - Global tensors in the evaluator -----------------------===//
+
+#include "Machine.h"
+#include "flamia/Numerics/Formats.h"
+#include "flamia/Numerics/Layout.h"
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::evaluator;
+
+namespace {
+/// A tile's place in a row-major tensor. Rows run along the outermost
+/// dimension, columns along the innermost; a rank-1 tensor is a single row.
+struct Window {
+  int64_t offset = 0;    ///< of element (0, 0), in elements
+  int64_t rowStride = 0; ///< in elements
+  int64_t rows = 0;      ///< rows and columns inside the tensor and the limit
+  int64_t cols = 0;
+};
+} // namespace
+
+/// The part of a tile that exists. Indices between the outermost and innermost
+/// dimension must be inside, and no index negative.
+static FailureOr<Window> windowOf(Operation *op, const Buffer &buffer,
+                                  ArrayRef<int64_t> indices,
+                                  std::optional<int64_t> limit, int64_t rows,
+                                  int64_t cols) {
+  size_t rank = buffer.shape.size();
+  Window window;
+  for (auto [dim, index] : llvm::enumerate(indices)) {
+    bool inside = dim == 0 || dim + 1 == rank || index < buffer.shape[dim];
+    if (index < 0 || !inside)
+      return emitError(op->getLoc(), "index ")
+             << index << " of dimension " << dim << " is outside [0, "
+             << buffer.shape[dim] << ")";
+    window.offset = window.offset * buffer.shape[dim] + index;
+  }
+  int64_t last = rank == 1 ? 0 : indices.front();
+  int64_t extent = rank == 1 ? 1 : buffer.shape.front();
+  if (limit)
+    extent = std::min(extent, *limit);
+  window.rows = std::clamp<int64_t>(extent - last, 0, rows);
+  window.cols =
+      std::clamp<int64_t>(buffer.shape.back() - indices.back(), 0, cols);
+  window.rowStride = 1;
+  for (int64_t dim : ArrayRef<int64_t>(buffer.shape).drop_front())
+    window.rowStride *= dim;
+  return window;
+}
+
+static float readElement(const uint8_t *from, Type element) {
+  if (element.isF32()) {
+    float value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return element.isBF16() ? numerics::bf16ToFloat(bits)
+                          : numerics::f16ToFloat(bits);
+}
+
+static void writeElement(uint8_t *to, float value, Type element) {
+  if (element.isF32()) {
+    std::memcpy(to, &value, sizeof(value));
+    return;
+  }
+  uint16_t bits = element.isBF16() ? numerics::floatToBF16(value)
+                                   : numerics::floatToF16(value);
+  std::memcpy(to, &bits, sizeof(bits));
+}
+
+LogicalResult Machine::runLoad(LoadOp op) {
+  const Buffer &buffer = *slot(op.getSource()).buffer;
+  SmallVector<int64_t> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  auto [rows, cols] = getTileShape(op.getType());
+  std::optional<int64_t> limit;
+  if (op.getLimit())
+    limit = integer(op.getLimit());
+  FailureOr<Window> window = windowOf(op, buffer, indices, limit, rows, cols);
+  if (failed(window))
+    return failure();
+  Type element = op.getType().getElementType();
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  Tile result(rows, cols);
+  for (int64_t r = 0; r < window->rows; ++r)
+    for (int64_t c = 0; c < window->cols; ++c)
+      result.at(r, c) =
+          readElement(buffer.bytes.data() +
+                          (window->offset + r * window->rowStride + c) * bytes,
+                      element);
+  setTile(op, std::move(result));
+  return success();
+}
+
+/// Calls \p visit(scale index, byte of the array) for all blocks of a scaled
+/// tile, or (all) for every 32 elements of every row along the contraction.
+static LogicalResult
+forEachAtomByte(Operation *op, Buffer &scales, ArrayRef<int64_t> indices,
+                Axis along, int64_t rows, int64_t cols, int64_t rowStep,
+                int64_t colStep,
+                llvm::function_ref<void(int64_t, int64_t, uint8_t &)> visit) {
+  for (int64_t r = 0; r < rows; r += rowStep)
+    for (int64_t c = 0; c < cols; c += colStep) {
+      int64_t operandRow = along == Axis::Cols ? r : c;
+      int64_t block = (along == Axis::Cols ? c : r) / 32;
+      int64_t first = indices[0] + operandRow / 128;
+      int64_t second = indices[1] + block / 4;
+      if (indices[0] < 0 || indices[1] < 0 || first >= scales.shape[0] ||
+          second >= scales.shape[1])
+        return emitError(op->getLoc(), "scale atom [")
+               << first << ", " << second << "] is outside an array of "
+               << scales.shape[0] << " x " << scales.shape[1] << " atoms";
+      int64_t atom = first * scales.shape[1] + second;
+      visit(r, c,
+            scales.bytes[size_t(
+                atom * 512 + numerics::off128x4(operandRow % 128, block % 4))]);
+    }
+  return success();
+}
+
+LogicalResult Machine::runLoadScaled(LoadScaledOp op) {
+  const Buffer &buffer = *slot(op.getSource()).buffer;
+  SmallVector<int64_t> indices, scaleIndices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  for (Value index : op.getScaleIndices())
+    scaleIndices.push_back(integer(index));
+  ScaledType type = op.getResult().getType();
+  std::optional<int64_t> limit;
+  if (op.getLimit())
+    limit = integer(op.getLimit());
+  FailureOr<Window> window =
+      windowOf(op, buffer, indices, limit, type.getRows(), type.getCols());
+  if (failed(window))
+    return failure();
+  ScaledTile result(type);
+  for (int64_t r = 0; r < window->rows; ++r)
+    std::memcpy(&result.payload[size_t(r * type.getCols())],
+                buffer.bytes.data() + window->offset + r * window->rowStride,
+                size_t(window->cols));
+  if (failed(forEachAtomByte(op, *slot(op.getScales()).buffer, scaleIndices,
+                             op.getAlong(), type.getRows(), type.getCols(),
+                             type.getBlockRows(), type.getBlockCols(),
+                             [&](int64_t r, int64_t c, uint8_t &byte) {
+                               result.scales[result.scaleIndex(r, c)] = byte;
+                             })))
+    return failure();
+  setScaled(op.getResult(), std::move(result));
+  return success();
+}
+
+LogicalResult Machine::runStore(StoreOp op) {
+  Buffer &buffer = *slot(op.getTarget()).buffer;
+  SmallVector<int64_t> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  const Tile &value = tile(op.getValue());
+  std::optional<int64_t> limit;
+  if (op.getLimit())
+    limit = integer(op.getLimit());
+  FailureOr<Window> window =
+      windowOf(op, buffer, indices, limit, value.rows, value.cols);
+  if (failed(window))
+    return failure();
+  Type element = op.getValue().getType().getElementType();
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  for (int64_t r = 0; r < window->rows; ++r)
+    for (int64_t c = 0; c < window->cols; ++c)
+      writeElement(buffer.bytes.data() +
+                       (window->offset + r * window->rowStride + c) * bytes,
+                   value.at(r, c), element);
+  return success();
+}
+
+LogicalResult Machine::runStorePayload(StorePayloadOp op) {
+  Buffer &buffer = *slot(op.getTarget()).buffer;
+  SmallVector<int64_t> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  const ScaledTile &value = *slot(op.getValue()).scaled;
+  std::optional<int64_t> limit;
+  if (op.getLimit())
+    limit = integer(op.getLimit());
+  FailureOr<Window> window = windowOf(
+      op, buffer, indices, limit, value.type.getRows(), value.type.getCols());
+  if (failed(window))
+    return failure();
+  for (int64_t r = 0; r < window->rows; ++r)
+    std::memcpy(buffer.bytes.data() + window->offset + r * window->rowStride,
+                &value.payload[size_t(r * value.type.getCols())],
+                size_t(window->cols));
+  return success();
+}
+
+LogicalResult Machine::runStoreScales(StoreScalesOp op) {
+  SmallVector<int64_t> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  const ScaledTile &value = *slot(op.getValue()).scaled;
+  Buffer &target = *slot(op.getTarget()).buffer;
+  bool alongCols = op.getAlong() == Axis::Cols;
+  int64_t rows = value.type.getRows(), cols = value.type.getCols();
+  // The whole of every atom is written: extents are rounded up to 128 operand
+  // rows and four blocks.
+  auto roundUp = [](int64_t extent) { return (extent + 127) / 128 * 128; };
+  int64_t own = integer(op.getRows());
+  return forEachAtomByte(op, target, indices, op.getAlong(), roundUp(rows),
+                         roundUp(cols), alongCols ? 1 : 32, alongCols ? 32 : 1,
+                         [&](int64_t r, int64_t c, uint8_t &byte) {
+                           bool exists = r < rows && c < cols && r < own;
+                           byte = exists ? value.scales[value.scaleIndex(r, c)]
+                                         : numerics::e8m0One;
+                         });
+}
