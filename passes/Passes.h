@@ -10,6 +10,7 @@
 #include "dialects/Tcgen/Tcgen.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -35,6 +36,9 @@ struct PipelineOptions {
 /// and proves causality. What comes out is still the Flamia dialect.
 void buildFlamiaPipeline(mlir::OpPassManager &manager,
                          const PipelineOptions &options);
+
+/// Adds the dialects that kernels are written in: Flamia, arith, math, scf.
+void registerFlamiaDialects(mlir::DialectRegistry &registry);
 
 /// Registers all passes and pipelines (`flamia-value-pipeline`) by name.
 void registerFlamiaPassesAndPipelines();

@@ -4,10 +4,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Flamia/Flamia.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace flamia;
@@ -37,6 +42,11 @@ void flamia::buildFlamiaPipeline(OpPassManager &manager,
   manager.addPass(createSpecializePass(specialize));
   manager.addPass(createInsertSafeguardsPass());
   manager.addPass(createCheckCausalityPass());
+}
+
+void flamia::registerFlamiaDialects(DialectRegistry &registry) {
+  registry.insert<FlamiaDialect, arith::ArithDialect, math::MathDialect,
+                  scf::SCFDialect>();
 }
 
 void flamia::registerFlamiaPassesAndPipelines() {
