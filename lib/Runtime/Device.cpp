@@ -14,7 +14,7 @@ using namespace flamia::runtime;
 
 char RuntimeError::ID = 0;
 
-void RuntimeError::log(raw_ostream &os) const { os << message; }
+void RuntimeError::log(raw_ostream &os) const { os << text; }
 
 std::error_code RuntimeError::convertToErrorCode() const {
   return inconvertibleErrorCode();

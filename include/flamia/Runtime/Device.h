@@ -40,15 +40,15 @@ enum class ErrorCode {
 class RuntimeError : public llvm::ErrorInfo<RuntimeError> {
 public:
   static char ID;
-  RuntimeError(ErrorCode code, std::string message)
-      : code(code), message(std::move(message)) {}
+  RuntimeError(ErrorCode code, std::string text)
+      : code(code), text(std::move(text)) {}
   ErrorCode errorCode() const { return code; }
   void log(llvm::raw_ostream &os) const override;
   std::error_code convertToErrorCode() const override;
 
 private:
   ErrorCode code;
-  std::string message;
+  std::string text;
 };
 
 llvm::Error makeError(ErrorCode code, const llvm::Twine &message);

@@ -1,0 +1,259 @@
+/*===- capi_calls.c - Tests written in C ---------------------------*- C
+-*-===*\
+|* Calls of flamia.h from C. See capi_calls.h.
+\*===----------------------------------------------------------------------===*/
+#include "capi_calls.h"
+
+#include "flamia/flamia.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char message[1024];
+
+#define CHECK(condition)                                                       \
+  do {                                                                         \
+    if (!(condition)) {                                                        \
+      snprintf(message, sizeof message, "line %d: %s (last error: %s)",        \
+               __LINE__, #condition, flamia_last_error());                     \
+      return message;                                                          \
+    }                                                                          \
+  } while (0)
+
+#define CHECK_FAILS(call, status, text)                                        \
+  do {                                                                         \
+    CHECK((call) == (status));                                                 \
+    CHECK(strcmp(flamia_last_error(), text) == 0);                             \
+  } while (0)
+
+static flamia_offsets offsets32(const int32_t *data, size_t count) {
+  flamia_offsets offsets = {0};
+  offsets.data = data;
+  offsets.count = count;
+  offsets.element_bytes = 4;
+  return offsets;
+}
+
+const char *test_workspace(void) {
+  static const int32_t cu[] = {0, 5, 5, 305};
+  flamia_offsets offsets = offsets32(cu, 4);
+  flamia_attention_config config;
+  flamia_tensor_info info;
+  uint64_t bytes = 0, end = 0;
+  size_t count = 0;
+
+  flamia_attention_config_init(&config);
+  config.heads = 4;
+  config.kv_heads = 2;
+  CHECK(flamia_attention_workspace_size(&config, &offsets, &bytes) ==
+        FLAMIA_OK);
+  while (flamia_attention_workspace_tensor(&config, &offsets, count, &info) ==
+         FLAMIA_OK) {
+    CHECK(info.offset % 256 == 0);
+    CHECK(info.offset >= end);
+    end = info.offset + info.bytes;
+    CHECK(end <= bytes);
+    if (strcmp(info.name, "work") == 0) {
+      /* 1 tile of the first document, 3 of the third. */
+      CHECK(info.rank == 2 && info.extents[0] == 4 && info.extents[1] == 4);
+      CHECK(info.bytes == 64 && strcmp(info.element, "i32") == 0);
+    }
+    if (strcmp(info.name, "q_data") == 0) {
+      CHECK(info.rank == 3 && info.extents[0] == 305 && info.extents[1] == 4 &&
+            info.extents[2] == 128);
+      CHECK(info.saved);
+    }
+    if (strcmp(info.name, "k_scale") == 0)
+      CHECK(info.bytes == 4 * 2 * 512);
+    if (strcmp(info.name, "kappa") == 0)
+      CHECK(info.bytes == 305 * 4 * 4 && strcmp(info.element, "f32") == 0);
+    if (strcmp(info.name, "v_scale_rows") == 0)
+      CHECK(!info.saved);
+    ++count;
+  }
+  CHECK(count == 11);
+  CHECK(bytes - end < 256);
+  CHECK(strcmp(flamia_last_error(),
+               "the workspace has 11 tensors, there is no number 11") == 0);
+
+  /* int64 offsets give the same answer, an empty pack a small one. */
+  {
+    static const int64_t wide[] = {0, 5, 5, 305};
+    uint64_t again = 0;
+    offsets.data = wide;
+    offsets.element_bytes = 8;
+    CHECK(flamia_attention_workspace_size(&config, &offsets, &again) ==
+          FLAMIA_OK);
+    CHECK(again == bytes);
+    offsets.count = 1;
+    CHECK(flamia_attention_workspace_size(&config, &offsets, &again) ==
+          FLAMIA_OK);
+    CHECK(again == 0);
+  }
+  return NULL;
+}
+
+const char *test_refusals(void) {
+  static const int32_t cu[] = {0, 6, 4, 10};
+  flamia_offsets offsets = offsets32(cu, 4);
+  flamia_attention_config config;
+  flamia_device *device = NULL;
+  flamia_attention *attention = NULL;
+  uint64_t bytes = 0;
+
+  flamia_attention_config_init(&config);
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "cu_seqlens must never decrease, found 6 followed by 4 at index "
+              "2");
+  offsets.count = 2;
+  offsets.max_length = 4;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "cu_seqlens has a document of 6 tokens at index 0, the given "
+              "maximum is 4");
+  offsets.max_length = 0;
+  offsets.element_bytes = 2;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "offsets.element_bytes is 2, expected 4 or 8");
+  offsets.element_bytes = 4;
+  offsets.data = NULL;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT, "offsets.data is a null pointer");
+  offsets.data = cu;
+  CHECK_FAILS(flamia_attention_workspace_size(NULL, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT, "config is a null pointer");
+  config.head_dim = 80;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_NOT_SUPPORTED,
+              "head_dim 80 is not supported, expected 64 or 128");
+  config.head_dim = 128;
+  config.heads = 4;
+  config.kv_heads = 3;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "heads is 4, expected a multiple of kv_heads, which is 3");
+  config.kv_heads = 2;
+  config.use_default_scale = 0;
+  config.softmax_scale = -1.0f;
+  CHECK(flamia_attention_workspace_size(&config, &offsets, &bytes) ==
+        FLAMIA_INVALID_ARGUMENT);
+  CHECK(strstr(flamia_last_error(), "expected a finite number >= 0"));
+  config.softmax_scale = 0.0f;
+  CHECK(flamia_attention_workspace_size(&config, &offsets, &bytes) ==
+        FLAMIA_OK);
+
+  CHECK(flamia_device_create_simulator(&device) == FLAMIA_OK);
+  CHECK_FAILS(
+      flamia_attention_create(device, "/nonexistent", &config, &attention),
+      FLAMIA_NOT_FOUND,
+      "cannot read kernel folder '/nonexistent': No such file or "
+      "directory");
+  CHECK_FAILS(flamia_attention_create(device, NULL, &config, &attention),
+              FLAMIA_INVALID_ARGUMENT, "kernel_folder is a null pointer");
+  CHECK(attention == NULL);
+  CHECK_FAILS(flamia_forward_launch(NULL, NULL), FLAMIA_INVALID_ARGUMENT,
+              "plan is a null pointer");
+  flamia_attention_destroy(NULL);
+  flamia_forward_plan_destroy(NULL);
+  flamia_device_destroy(device);
+  return NULL;
+}
+
+const char *test_saved_tensors(void) {
+  static const char *const expected[] = {
+      "q",      "k",       "v",      "o",       "lse",    "work",
+      "q_data", "q_scale", "k_data", "k_scale", "v_data", "v_scale_cols",
+      "m",      "l",       "kappa"};
+  size_t i;
+  for (i = 0; i < sizeof expected / sizeof *expected; ++i) {
+    const char *name = flamia_attention_saved_tensor(i);
+    CHECK(name && strcmp(name, expected[i]) == 0);
+  }
+  CHECK(flamia_attention_saved_tensor(i) == NULL);
+  return NULL;
+}
+
+const char *test_simulator_memory(void) {
+  flamia_device *device = NULL;
+  uint64_t address = 0;
+  char from[64], to[64];
+  memset(from, 'x', sizeof from);
+  memset(to, 0, sizeof to);
+  CHECK(flamia_device_create_simulator(&device) == FLAMIA_OK);
+  CHECK(flamia_device_allocate(device, "test", 64, &address) == FLAMIA_OK);
+  CHECK(address % 256 == 0);
+  CHECK(flamia_device_upload(device, address, from, 64) == FLAMIA_OK);
+  CHECK(flamia_device_download(device, to, address, 64) == FLAMIA_OK);
+  CHECK(memcmp(from, to, 64) == 0);
+  CHECK(flamia_device_upload(device, address + 1, from, 64) ==
+        FLAMIA_INVALID_ARGUMENT);
+  CHECK(strstr(flamia_last_error(), "no allocation holds 64 bytes at address"));
+  CHECK(flamia_device_release(device, address + 16) == FLAMIA_INVALID_ARGUMENT);
+  CHECK(flamia_device_release(device, address) == FLAMIA_OK);
+  CHECK(flamia_device_download(device, to, address, 64) ==
+        FLAMIA_INVALID_ARGUMENT);
+  CHECK(flamia_device_synchronize(device, NULL) == FLAMIA_OK);
+  flamia_device_destroy(device);
+  return NULL;
+}
+
+enum { TOKENS = 133, DIM = 64 };
+
+const char *test_forward(const char *kernel_folder) {
+  static const int32_t cu[] = {0, 3, 3, TOKENS};
+  static uint16_t values[TOKENS * DIM];
+  flamia_offsets offsets = offsets32(cu, 4);
+  flamia_attention_config config;
+  flamia_forward_tensors tensors = {0};
+  flamia_device *device = NULL;
+  flamia_attention *attention = NULL;
+  flamia_forward_plan *plan = NULL;
+  const uint64_t bytes = sizeof values;
+  size_t i;
+
+  flamia_attention_config_init(&config);
+  config.head_dim = DIM;
+  CHECK(flamia_device_create_simulator(&device) == FLAMIA_OK);
+  CHECK(flamia_attention_create(device, kernel_folder, &config, &attention) ==
+        FLAMIA_OK);
+  CHECK(flamia_attention_workspace_size(&config, &offsets,
+                                        &tensors.workspace_bytes) == FLAMIA_OK);
+  CHECK(flamia_device_allocate(device, "workspace", tensors.workspace_bytes,
+                               &tensors.workspace) == FLAMIA_OK);
+  CHECK(flamia_device_allocate(device, "q", bytes, &tensors.q) == FLAMIA_OK);
+  CHECK(flamia_device_allocate(device, "k", bytes, &tensors.k) == FLAMIA_OK);
+  CHECK(flamia_device_allocate(device, "v", bytes, &tensors.v) == FLAMIA_OK);
+  CHECK(flamia_device_allocate(device, "o", bytes, &tensors.o) == FLAMIA_OK);
+  CHECK(flamia_device_allocate(device, "lse", TOKENS * 4, &tensors.lse) ==
+        FLAMIA_OK);
+  for (i = 0; i < TOKENS * DIM; ++i)
+    values[i] = (uint16_t)(0x3F00 + i * 2654435761u % 128); /* 0.5 to 1 */
+  CHECK(flamia_device_upload(device, tensors.q, values, bytes) == FLAMIA_OK);
+  CHECK(flamia_device_upload(device, tensors.k, values, bytes) == FLAMIA_OK);
+  for (i = 0; i < TOKENS * DIM; ++i)
+    values[i] = 0x3F80; /* 1 */
+  CHECK(flamia_device_upload(device, tensors.v, values, bytes) == FLAMIA_OK);
+
+  --tensors.workspace_bytes;
+  CHECK(flamia_attention_prepare(attention, &offsets, &tensors, &plan) ==
+        FLAMIA_INVALID_ARGUMENT);
+  CHECK(strstr(flamia_last_error(), "bytes, expected"));
+  ++tensors.workspace_bytes;
+  CHECK(flamia_attention_prepare(attention, &offsets, &tensors, &plan) ==
+        FLAMIA_OK);
+  CHECK(flamia_forward_launch(plan, NULL) == FLAMIA_OK);
+  /* A plan may be launched again. */
+  CHECK(flamia_forward_launch(plan, NULL) == FLAMIA_OK);
+  memset(values, 0, sizeof values);
+  CHECK(flamia_device_download(device, values, tensors.o, bytes) == FLAMIA_OK);
+  /* Within 2^-7 of one: the row of two tiles has rounded weights. */
+  for (i = 0; i < TOKENS * DIM; ++i)
+    CHECK(values[i] >= 0x3F7E && values[i] <= 0x3F81);
+  flamia_forward_plan_destroy(plan);
+  flamia_attention_destroy(attention);
+  flamia_device_destroy(device);
+  return NULL;
+}

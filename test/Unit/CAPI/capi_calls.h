@@ -1,0 +1,24 @@
+/*===- capi_calls.h - Tests written in C ---------------------------*- C
+-*-===*\
+|* Each function returns null, or what went wrong.
+\*===----------------------------------------------------------------------===*/
+#ifndef FLAMIA_TEST_UNIT_CAPI_CAPI_CALLS_H
+#define FLAMIA_TEST_UNIT_CAPI_CAPI_CALLS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const char *test_workspace(void);
+const char *test_refusals(void);
+const char *test_saved_tensors(void);
+const char *test_simulator_memory(void);
+/* Runs a forward on the simulator with the kernels of a folder: V is one in
+   every element, so O must be exactly one. */
+const char *test_forward(const char *kernel_folder);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
