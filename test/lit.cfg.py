@@ -30,6 +30,8 @@ for tool in ("FileCheck", "not", "split-file"):
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%kernels", os.path.join(config.flamia_src_root, "kernels")))
 config.substitutions.append(("%src", config.flamia_src_root))
+config.substitutions.append(("%obj", config.flamia_obj_root))
+config.substitutions.append(("%llvm_dir", os.path.join(config.llvm_tools_dir, "..", "lib", "cmake", "llvm")))
 
 # Long-running tests live in folders named Slow and run only under scripts/test-slow.sh.
 if not lit_config.params.get("slow"):
