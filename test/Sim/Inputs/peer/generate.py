@@ -59,9 +59,10 @@ class Kernel:
 
 
 def strip(ptx):
-    """Removes debug sections, blank lines and Triton's markers of inline code."""
+    """Removes debug sections, comments (Triton marks inline code with them) and blank lines."""
     ptx = re.sub(r"^\s*\.section[^{]*\{.*?^\s*\}", "", ptx, flags=re.M | re.S)
-    drop = re.compile(r"^\s*(//.*|\.loc\b.*|\.file\b.*|\$L__(tmp|func_begin|func_end)\d+:|)$")
+    ptx = re.sub(r"[ \t]*//[^\n]*", "", ptx)
+    drop = re.compile(r"^\s*(\.loc\b.*|\.file\b.*|\$L__(tmp|func_begin|func_end)\d+:|)$")
     return "\n".join(l.rstrip() for l in ptx.split("\n") if not drop.match(l)) + "\n"
 
 
