@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rebuilds the .ptx files and manifest.json of this folder with Triton.
 
-usage: generate.py [--out DIR] [NAME...]     (needs Triton, no GPU)
+usage: generate.py [--out DIR] [--arch 90] [NAME...]     (needs Triton, no GPU)
 
 Triton compiles our own small kernels (kernels_matmul.py, kernels_attention.py,
 kernels_vector.py, kernels_gluon.py) for Blackwell on any machine. The result is
@@ -93,6 +93,7 @@ def build(kernel, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default=HERE)
+    parser.add_argument("--arch", type=int, help="another architecture than the table's, to run on an older GPU")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
@@ -107,6 +108,7 @@ def main():
     for kernel in table:
         if args.names and kernel.name not in args.names:
             continue
+        kernel.arch = args.arch or kernel.arch
         try:
             manifest[kernel.name] = build(kernel, args.out)
         except Exception as error:

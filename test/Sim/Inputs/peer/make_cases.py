@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Writes inputs, expected outputs and launch.json for every PTX file of this folder.
 
-usage: make_cases.py OUTDIR [NAME...]      (needs NumPy only)
+usage: make_cases.py OUTDIR [--ptx DIR] [NAME...]      (needs NumPy only)
 
 Expected outputs are computed here in fp64 or in exact integers from the
 definition of each kernel (kernels_*.py), never by running anything of flamia.
 The format of launch.json is the one of flamia-sim (docs/cli). NAME restricts
-the output to some cases; --list prints all names.
+the output to some cases; --ptx names a folder with other PTX files and their
+manifest.json (generate.py --out DIR --arch N).
 """
+import argparse
 import json
 import os
 import shutil
@@ -25,11 +27,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Case:
     """Collects one launch: parameters in PTX order, buffers, expectations."""
 
-    def __init__(self, out, name, manifest, grid):
+    def __init__(self, out, name, manifest, grid, ptx_dir):
         self.meta = manifest[name]
         self.dir = os.path.join(out, name)
         os.makedirs(self.dir, exist_ok=True)
-        shutil.copy(os.path.join(HERE, self.meta["ptx"]), self.dir)
+        shutil.copy(os.path.join(ptx_dir, self.meta["ptx"]), self.dir)
         clusters = self.meta["cluster"][0]
         grid = (list(grid) + [1, 1])[:3]
         grid[0] *= clusters
@@ -120,19 +122,21 @@ class Case:
 
 
 def main():
-    with open(os.path.join(HERE, "manifest.json")) as f:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--ptx", default=HERE)
+    args = parser.parse_args()
+    with open(os.path.join(args.ptx, "manifest.json")) as f:
         manifest = json.load(f)
     builders = {**reference_matmul.CASES, **reference_vector.CASES, **reference_gluon.CASES}
-    if "--list" in sys.argv:
-        print("\n".join(sorted(builders)))
-        return
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    missing = set(manifest) ^ set(builders)
+    missing = set(manifest) - set(builders)
+    if args.ptx == HERE:
+        missing |= set(builders) - set(manifest)
     if missing:
         sys.exit("kernels and cases disagree: " + " ".join(sorted(missing)))
-    for name in sys.argv[2:] or sorted(builders):
-        builders[name](lambda grid, name=name: Case(sys.argv[1], name, manifest, grid))
+    for name in args.names or sorted(manifest):
+        builders[name](lambda grid, name=name: Case(args.out, name, manifest, grid, args.ptx))
 
 
 if __name__ == "__main__":
