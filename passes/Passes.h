@@ -30,6 +30,8 @@ struct PipelineOptions {
   std::string parameters;
   /// 0: one vector warpgroup, a wait after every step. 2: roles and rings.
   unsigned optLevel = 2;
+  /// Target architecture, sm_100a, sm_103a or sm_90.
+  std::string arch = "sm_100a";
 };
 
 /// The value-level part of the pipeline: binds parameters, inserts safeguards
@@ -40,7 +42,18 @@ void buildFlamiaPipeline(mlir::OpPassManager &manager,
 /// Adds the dialects that kernels are written in: Flamia, arith, math, scf.
 void registerFlamiaDialects(mlir::DialectRegistry &registry);
 
-/// Registers all passes and pipelines (`flamia-value-pipeline`) by name.
+/// The middle part: roles, channels and memory. Kernels of the Flamia dialect
+/// in, of the Tcgen dialect out.
+void buildTcgenPipeline(mlir::OpPassManager &manager,
+                        const PipelineOptions &options);
+
+/// The last part: Tcgen with memories allocated (or a Flamia kernel without
+/// products) to the LLVM dialect, ready for translation.
+void buildLLVMPipeline(mlir::OpPassManager &manager,
+                       const PipelineOptions &options);
+
+/// Registers all passes and pipelines (`flamia-value-pipeline`,
+/// `flamia-to-llvm`) by name.
 void registerFlamiaPassesAndPipelines();
 
 } // namespace flamia

@@ -145,4 +145,29 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+//===----------------------------------------------------------------------===//
+// Hardware: Tcgen dialect in, LLVM and NVVM dialects out
+//===----------------------------------------------------------------------===//
+
+def ConvertFlamiaToNVVMPass : Pass<"convert-flamia-to-nvvm", "::mlir::ModuleOp"> {
+  let summary = "lower kernels to what each thread does, in LLVM and NVVM operations";
+  let description = [{
+    Replaces each `flamia.kernel` by an `llvm.func` that is a kernel (`nvvm.kernel`): one
+    thread owns one row of every tile; roles become branches on the warp, channels become
+    mbarriers, products tcgen05 instructions. Vector arithmetic stays in arith, vector and
+    scf, for the upstream conversions that follow in `flamia-to-llvm`. What a launch needs
+    to know is left in the attribute `flamia.launch` (docs/launch-record.md).
+
+    Needs offsets on all `tcgen.alloc` (`flamia-allocate-memory`). Kernels without tcgen
+    operations need nothing. Tiles of other than 128 rows in vector code, element types
+    without a lowering and memory beyond the hardware's limits are errors with a location.
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", /*default=*/"\"sm_100a\"",
+           "sm_100a, sm_103a, or sm_90 for kernels without tensor memory">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
 #endif // FLAMIA_PASSES

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -25,11 +27,14 @@ struct PipelineFlags : public PassPipelineOptions<PipelineFlags> {
   Option<unsigned> optLevel{*this, "opt-level",
                             llvm::cl::desc("0 or 2 (default)"),
                             llvm::cl::init(2)};
+  Option<std::string> arch{*this, "arch", llvm::cl::desc("target architecture"),
+                           llvm::cl::init("sm_100a")};
 
   PipelineOptions get() const {
     PipelineOptions options;
     options.parameters = parameters;
     options.optLevel = optLevel;
+    options.arch = arch;
     return options;
   }
 };
@@ -49,6 +54,29 @@ void flamia::registerFlamiaDialects(DialectRegistry &registry) {
                   scf::SCFDialect>();
 }
 
+void flamia::buildTcgenPipeline(OpPassManager &manager,
+                                const PipelineOptions &options) {
+  AssignRolesPassOptions roles;
+  roles.optLevel = options.optLevel;
+  manager.addNestedPass<KernelOp>(createAssignRolesPass(roles));
+  manager.addNestedPass<KernelOp>(createPipelinePass());
+}
+
+void flamia::buildLLVMPipeline(OpPassManager &manager,
+                               const PipelineOptions &options) {
+  ConvertFlamiaToNVVMPassOptions convert;
+  convert.arch = options.arch;
+  manager.addPass(createConvertFlamiaToNVVMPass(convert));
+  manager.addPass(arith::createArithExpandOpsPass());
+  manager.addPass(createSCFToControlFlowPass());
+  manager.addPass(createConvertVectorToLLVMPass());
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  manager.addPass(createConvertNVVMToLLVMPass());
+  manager.addPass(createReconcileUnrealizedCastsPass());
+}
+
 void flamia::registerFlamiaPassesAndPipelines() {
   registerFlamiaPasses();
   PassPipelineRegistration<PipelineFlags>(
@@ -56,5 +84,10 @@ void flamia::registerFlamiaPassesAndPipelines() {
       "binds parameters, inserts safeguards and proves causality",
       [](OpPassManager &manager, const PipelineFlags &flags) {
         buildFlamiaPipeline(manager, flags.get());
+      });
+  PassPipelineRegistration<PipelineFlags>(
+      "flamia-to-llvm", "lowers kernels with roles and memories to LLVM",
+      [](OpPassManager &manager, const PipelineFlags &flags) {
+        buildLLVMPipeline(manager, flags.get());
       });
 }

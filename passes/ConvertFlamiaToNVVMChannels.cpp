@@ -1,0 +1,241 @@
+//===- ConvertFlamiaToNVVMChannels.cpp - Barriers and copies --------------===//
+//
+// Channel ends, arrivals and waits, TMA and bulk loads. Every warp of a role
+// waits with all its lanes; one elected lane of the role's first warp issues.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/ConvertFlamiaToNVVM.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::lowering;
+
+//===----------------------------------------------------------------------===//
+// Channels
+//===----------------------------------------------------------------------===//
+
+/// A 32-bit variable that mem2reg turns into loop values.
+static Value makeVariable(Emitter &e, Operation *front, int64_t initial) {
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPoint(front);
+  Value variable = e.op<LLVM::AllocaOp>(e.ptr(Generic), e.i32(), e.c32(1), 4);
+  LLVM::StoreOp::create(e.b, e.loc, e.c32(initial), variable, 4);
+  return variable;
+}
+
+/// One variable for each role and end of a channel it uses. A role may be
+/// producer and consumer of the same channel.
+KernelLowering::End &KernelLowering::end(Value channel, bool producer) {
+  unsigned index = role ? 2 * (role - roles.begin() + 1) : 0;
+  End &result = ends[{channel, index + producer}];
+  if (!result.slot) {
+    // Parity 1 of a fresh barrier counts as complete: the first pass of the
+    // producer over the ring does not wait.
+    result.slot = makeVariable(e, entryMark, 0);
+    result.parity = makeVariable(e, entryMark, producer ? 1 : 0);
+  }
+  return result;
+}
+
+Value KernelLowering::barrier(int64_t offset, Value slot) {
+  Value index = e.trunc32(e.toI64(slot));
+  return e.intToPtr(
+      e.add(e.addC(smemBase, bufferBytes + offset), e.shl(index, 3)), Shared);
+}
+
+void KernelLowering::waitBarrier(Value barrier, Value parity) {
+  // A loop in the control flow graph: nvvm.mbarrier.try_wait.parity would be
+  // opaque assembly.
+  auto loop = scf::WhileOp::create(e.b, e.loc, TypeRange{}, ValueRange{});
+  {
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.createBlock(&loop.getBefore());
+    Value done =
+        e.op<NVVM::MBarrierTryWaitOp>(e.i1(), barrier, parity, Value());
+    Value again = e.xori(done, e.op<arith::ConstantOp>(e.b.getBoolAttr(true)));
+    scf::ConditionOp::create(e.b, e.loc, again, ValueRange{});
+    e.b.createBlock(&loop.getAfter());
+    scf::YieldOp::create(e.b, e.loc);
+  }
+  if (tmemColumns > 0)
+    NVVM::Tcgen05FenceOp::create(e.b, e.loc,
+                                 NVVM::Tcgen05FenceKind::AFTER_THREAD_SYNC);
+}
+
+/// Waits for the next slot of this end and returns it as an index.
+Value KernelLowering::advance(Value channel, bool producer) {
+  const Channel &info = channels[channel];
+  End &state = end(channel, producer);
+  Value slot = e.op<LLVM::LoadOp>(e.i32(), state.slot, 4);
+  Value parity = e.op<LLVM::LoadOp>(e.i32(), state.parity, 4);
+  Value index = e.toIndex(e.toI64(slot));
+  waitBarrier(barrier(producer ? info.emptyOffset : info.fullOffset, index),
+              parity);
+  Value next = e.addC(slot, 1);
+  Value wraps = e.cmp(arith::CmpIPredicate::eq, next, e.c32(info.slots));
+  LLVM::StoreOp::create(e.b, e.loc, e.select(wraps, e.c32(0), next), state.slot,
+                        4);
+  LLVM::StoreOp::create(e.b, e.loc,
+                        e.xori(parity, e.op<arith::ExtUIOp>(e.i32(), wraps)),
+                        state.parity, 4);
+  return index;
+}
+
+void KernelLowering::issue(function_ref<void()> body) {
+  auto elected = [&] {
+    e.ifThen(e.op<NVVM::ElectSyncOp>(e.i1(), Value()), body);
+  };
+  if (role && role->warps == 1)
+    return elected();
+  Value first = e.c32(role ? role->firstWarp : 0);
+  e.ifThen(e.cmp(arith::CmpIPredicate::eq, warp, first), elected);
+}
+
+void KernelLowering::arrive(Value barrier, tcgen::Agent agent) {
+  if (agent == tcgen::Agent::Mma) {
+    issue([&] {
+      NVVM::Tcgen05CommitOp::create(e.b, e.loc, barrier, Value(),
+                                    NVVM::CTAGroupKind::CTA_1);
+    });
+    return;
+  }
+  if (role && role->writesTmem)
+    NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
+  if (role && role->writesSmem)
+    NVVM::FenceProxyOp::create(
+        e.b, e.loc, NVVM::ProxyKind::async_shared,
+        NVVM::SharedSpaceAttr::get(e.b.getContext(),
+                                   NVVM::SharedSpace::shared_cta));
+  if (tmemColumns > 0)
+    NVVM::Tcgen05FenceOp::create(e.b, e.loc,
+                                 NVVM::Tcgen05FenceKind::BEFORE_THREAD_SYNC);
+  // One arrival a warp, after all its lanes.
+  NVVM::SyncWarpOp::create(e.b, e.loc, e.c32(-1));
+  e.ifThen(e.op<NVVM::ElectSyncOp>(e.i1(), Value()), [&] {
+    NVVM::MBarrierArriveOp::create(e.b, e.loc, Type(e.i64()), barrier, Value());
+  });
+}
+
+void KernelLowering::lowerExpect(tcgen::ExpectOp op) {
+  Value full = barrier(channels[op.getChannel()].fullOffset, get(op.getSlot()));
+  issue([&] {
+    NVVM::MBarrierArriveExpectTxOp::create(e.b, e.loc, TypeRange{}, full,
+                                           e.c32(op.getBytes()),
+                                           NVVM::MemScopeKind::CTA,
+                                           /*relaxed=*/false, Value());
+  });
+}
+
+void KernelLowering::lowerDrain() {
+  Value drain = barrier(barrierBytes, e.cIndex(0));
+  issue([&] {
+    NVVM::Tcgen05CommitOp::create(e.b, e.loc, drain, Value(),
+                                  NVVM::CTAGroupKind::CTA_1);
+  });
+  if (!drainParity)
+    drainParity = makeVariable(e, entryMark, 0);
+  Value parity = e.op<LLVM::LoadOp>(e.i32(), drainParity, 4);
+  waitBarrier(drain, parity);
+  LLVM::StoreOp::create(e.b, e.loc, e.xori(parity, e.c32(1)), drainParity, 4);
+}
+
+//===----------------------------------------------------------------------===//
+// Loads
+//===----------------------------------------------------------------------===//
+
+Value KernelLowering::smemAddress(Value buffer, Value slot) {
+  auto alloc = buffer.getDefiningOp<tcgen::AllocOp>();
+  auto type = cast<tcgen::BufferType>(buffer.getType());
+  return e.add(e.addC(smemBase, *alloc.getOffset()),
+               e.mulC(e.trunc32(e.toI64(slot)), type.getSlotSize()));
+}
+
+Value KernelLowering::tmemAddress(Value buffer, Value slot) {
+  auto alloc = buffer.getDefiningOp<tcgen::AllocOp>();
+  auto type = cast<tcgen::BufferType>(buffer.getType());
+  return e.add(e.addC(tmemBase, *alloc.getOffset()),
+               e.mulC(e.trunc32(e.toI64(slot)), type.getSlotSize()));
+}
+
+LogicalResult KernelLowering::lowerTmaLoad(tcgen::TmaLoadOp op) {
+  auto type = cast<tcgen::BufferType>(op.getBuffer().getType());
+  Value source = op.getSource();
+  auto memref = cast<MemRefType>(source.getType());
+  int64_t rank = memref.getRank();
+  if (failed(checkAccess(op, source, type.getElementType(), op.getIndices())))
+    return failure();
+  if (rank != 2 && rank != 3)
+    return unsupported(op, "expected a tensor of rank 2 or 3, but got ")
+           << memref;
+  if (type.getRows() > kMaxBoxRows)
+    return unsupported(op, "expected tiles of at most ")
+           << kMaxBoxRows << " rows, but got " << type.getRows();
+  params[cast<BlockArgument>(source).getArgNumber()].read = true;
+
+  int64_t span = type.getSpanBytes();
+  Value map = tensorMapParam(source, {type.getRows(), span});
+  // Rows are clipped at `limit` by two extra dimensions: x runs to 2^30, and
+  // y and a bring the address back (modulo 2^64). See design of the ragged
+  // tensor map in docs/artifact-format.md.
+  Value firstRow = i64(op.getIndices().front());
+  Value limit = op.getLimit() ? i64(op.getLimit()) : dimParam(source, 0);
+  Value rows = e.op<arith::MinSIOp>(e.sub(limit, firstRow), e.c64(256));
+  rows = e.op<arith::MaxSIOp>(rows, e.c64(0));
+  Value x = e.trunc32(e.sub(e.c64(int64_t(1) << 30), rows));
+  Value y = e.trunc32(e.add(firstRow, rows));
+  Value column = e.trunc32(i64(op.getIndices().back()));
+  Value full = barrier(channels[op.getChannel()].fullOffset, get(op.getSlot()));
+  Value target = smemAddress(op.getBuffer(), get(op.getSlot()));
+  int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+
+  Value head;
+  if (rank == 3)
+    head = e.trunc32(i64(op.getIndices()[1]));
+  issue([&] {
+    for (int64_t slab = 0; slab < type.getNumSlabs(); ++slab) {
+      SmallVector<Value> coordinates{
+          e.addC(column, slab * span / elementBytes)};
+      if (head)
+        coordinates.push_back(head);
+      coordinates.append({x, y, e.c32(1 << 30)});
+      NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
+          e.b, e.loc,
+          e.intToPtr(e.addC(target, slab * type.getRows() * span), Shared), map,
+          coordinates, full, ValueRange{}, Value(), Value(),
+          NVVM::TMALoadModeAttr::get(e.b.getContext(), NVVM::TMALoadMode::TILE),
+          e.b.getBoolAttr(true), NVVM::CTAGroupKindAttr(), Value());
+    }
+  });
+  return success();
+}
+
+LogicalResult KernelLowering::lowerBulkLoad(tcgen::BulkLoadOp op) {
+  auto type = cast<tcgen::BufferType>(op.getBuffer().getType());
+  Value source = op.getSource();
+  auto memref = cast<MemRefType>(source.getType());
+  if (!isa<BlockArgument>(source) || memref.getRank() != 3 ||
+      memref.getDimSize(2) != 512 || op.getIndices().size() != 2 ||
+      memref.getElementTypeBitWidth() != 8)
+    return unsupported(op, "expected a kernel argument [tiles, heads, 512] of "
+                           "bytes at [tile, head], but got ")
+           << memref;
+  params[cast<BlockArgument>(source).getArgNumber()].read = true;
+  Value tile = i64(op.getIndices()[0]), head = i64(op.getIndices()[1]);
+  Value full = barrier(channels[op.getChannel()].fullOffset, get(op.getSlot()));
+  Value target = smemAddress(op.getBuffer(), get(op.getSlot()));
+  int64_t rowGroups = llvm::divideCeil(type.getRows(), 128);
+  issue([&] {
+    for (int64_t atom = 0; atom < type.getNumAtoms(); ++atom) {
+      Value from =
+          globalPointer(source, {e.addC(tile, atom % rowGroups),
+                                 e.addC(head, atom / rowGroups), e.c64(0)});
+      NVVM::CpAsyncBulkGlobalToSharedClusterOp::create(
+          e.b, e.loc, e.intToPtr(e.addC(target, 512 * atom), Shared), from,
+          full, e.c32(512), Value(), Value());
+    }
+  });
+  return success();
+}

@@ -1,0 +1,294 @@
+//===- ConvertFlamiaToNVVMMemory.cpp - Loads and stores of global tensors -===//
+//
+// Each thread reads or writes its own row, in accesses of up to 16 bytes under
+// one predicate a row; columns are checked one by one only where the tile may
+// reach past the extent.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/ConvertFlamiaToNVVM.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::lowering;
+
+LogicalResult KernelLowering::checkAccess(Operation *op, Value memref,
+                                          Type element, OperandRange indices) {
+  auto type = cast<MemRefType>(memref.getType());
+  if (!isa<BlockArgument>(memref) || type.getRank() < 1 ||
+      type.getRank() != int64_t(indices.size()))
+    return unsupported(op, "expected a kernel argument with one index a "
+                           "dimension, but got ")
+           << indices.size() << " indices for " << type;
+  if (!type.getLayout().isIdentity())
+    return unsupported(op, "expected a row-major tensor, but got ") << type;
+  if (type.getElementType() != element)
+    return unsupported(op, "tile and tensor elements differ: ")
+           << element << " and " << type.getElementType();
+  if (element.getIntOrFloatBitWidth() < 8)
+    return unsupported(op, "expected elements of whole bytes, but got ")
+           << element;
+  return success();
+}
+
+Value KernelLowering::globalPointer(Value memref, ArrayRef<Value> indices) {
+  auto type = cast<MemRefType>(memref.getType());
+  // Horner's rule: ((i0 * d1 + i1) * d2 + i2) * element bytes.
+  Value offset = indices.front();
+  for (size_t d = 1; d < indices.size(); ++d)
+    offset = e.add(e.mul(offset, dimParam(memref, d)), indices[d]);
+  return e.gep(pointerParam(memref),
+               e.mulC(offset, type.getElementTypeBitWidth() / 8));
+}
+
+Value KernelLowering::rowPointer(Value memref, OperandRange indices,
+                                 int64_t rows) {
+  SmallVector<Value> lowered;
+  for (Value index : indices)
+    lowered.push_back(i64(index));
+  if (rows > 1)
+    lowered.front() = e.add(lowered.front(), e.toI64(row));
+  return globalPointer(memref, lowered);
+}
+
+std::pair<int64_t, bool>
+KernelLowering::accessWidth(Value memref, OperandRange indices, int64_t cols) {
+  auto type = cast<MemRefType>(memref.getType());
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  int64_t extent = type.getShape().back();
+  APInt column;
+  bool known = matchPattern(indices.back(), m_ConstantInt(&column));
+  if (!known || ShapedType::isDynamic(extent) ||
+      column.getSExtValue() + cols > extent)
+    return {bytes, true};
+  int64_t width = std::gcd<int64_t>(16, cols * bytes);
+  width = std::gcd(width, column.getSExtValue() * bytes);
+  if (type.getRank() > 1)
+    width = std::gcd(width, extent * bytes);
+  return {width, false};
+}
+
+Value KernelLowering::rowInRange(Value memref, OperandRange indices,
+                                 int64_t rows, Value limit) {
+  if (cast<MemRefType>(memref.getType()).getRank() == 1)
+    return rows == 1 ? Value()
+                     : e.cmp(arith::CmpIPredicate::slt, e.toI64(row), e.c64(1));
+  Value index = i64(indices.front());
+  if (rows > 1)
+    index = e.add(index, e.toI64(row));
+  return e.cmp(arith::CmpIPredicate::slt, index,
+               limit ? i64(limit) : dimParam(memref, 0));
+}
+
+Value KernelLowering::columnInRange(Value memref, OperandRange indices,
+                                    int64_t col) {
+  int64_t last = cast<MemRefType>(memref.getType()).getRank() - 1;
+  return e.cmp(arith::CmpIPredicate::slt, e.addC(i64(indices.back()), col),
+               dimParam(memref, last));
+}
+
+LogicalResult KernelLowering::lowerLoad(LoadOp op) {
+  Value memref = op.getSource();
+  TileInfo tile = tileInfo(op.getType());
+  if (failed(checkAccess(op, memref, tile.element, op.getIndices())))
+    return failure();
+  params[cast<BlockArgument>(memref).getArgNumber()].read = true;
+  SmallVector<Type> types;
+  (void)lowerTypes(op, op.getType(), types);
+  auto [width, check] = accessWidth(memref, op.getIndices(), tile.cols);
+  int64_t bytes = tile.element.getIntOrFloatBitWidth() / 8;
+  Value pointer = rowPointer(memref, op.getIndices(), tile.rows);
+
+  auto loadOne = [&](Type type, int64_t offset, int64_t align) -> Value {
+    return e.op<LLVM::LoadOp>(type, e.gep(pointer, offset), align);
+  };
+  auto loadColumn = [&, check = check](int64_t col, Type type) -> Value {
+    auto load = [&]() -> Values { return {loadOne(type, col * bytes, bytes)}; };
+    if (!check)
+      return load().front();
+    return e
+        .ifElse(
+            columnInRange(memref, op.getIndices(), col), load,
+            [&]() -> Values { return {e.splat(type, e.b.getZeroAttr(type))}; })
+        .front();
+  };
+  auto loadRow = [&, width = width]() -> Values {
+    if (tile.cols == 1)
+      return {loadColumn(0, tile.element)};
+    SmallVector<Value> words; // 32-bit words, or single elements
+    if (width >= 4) {
+      for (int64_t offset = 0; offset < tile.cols * bytes; offset += width) {
+        Type type = width == 4 ? e.i32() : Type(e.vec(width / 4, e.i32()));
+        words.append(e.elements(loadOne(type, offset, width)));
+      }
+    } else if (!tile.isPacked()) {
+      for (int64_t col = 0; col < tile.cols; ++col)
+        words.push_back(loadColumn(col, e.i32()));
+    } else {
+      Type narrow = e.b.getIntegerType(8 * bytes);
+      for (int64_t col = 0; col < tile.cols; col += 4 / bytes) {
+        Value word;
+        for (int64_t i = 0; i < 4 / bytes; ++i) {
+          Value part =
+              e.shl(e.op<arith::ExtUIOp>(e.i32(), loadColumn(col + i, narrow)),
+                    8 * bytes * i);
+          word = word ? e.ori(word, part) : part;
+        }
+        words.push_back(word);
+      }
+    }
+    if (!tile.isPacked() && !tile.element.isInteger(32))
+      for (Value &word : words)
+        word = e.bitcast(word, tile.element);
+    return {e.vectorOf(words)};
+  };
+  Value inRange = rowInRange(memref, op.getIndices(), tile.rows, op.getLimit());
+  if (!inRange)
+    set(op.getResult(), loadRow().front());
+  else
+    set(op.getResult(), e.ifElse(inRange, loadRow, [&]() -> Values {
+                           Type type = types.front();
+                           Type element = type;
+                           if (auto vector = dyn_cast<VectorType>(type))
+                             element = vector.getElementType();
+                           return {e.splat(type, e.b.getZeroAttr(element))};
+                         }).front());
+  return success();
+}
+
+LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
+                                         Type element, int64_t rows,
+                                         int64_t cols, Value target,
+                                         OperandRange indices, Value limit) {
+  if (failed(checkAccess(op, target, element, indices)))
+    return failure();
+  params[cast<BlockArgument>(target).getArgNumber()].written = true;
+  auto [width, check] = accessWidth(target, indices, cols);
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  Value pointer = rowPointer(target, indices, rows);
+  auto storeOne = [&](Value stored, int64_t offset, int64_t align) {
+    LLVM::StoreOp::create(e.b, e.loc, stored, e.gep(pointer, offset), align);
+  };
+  auto storeColumn = [&, check = check](int64_t col, Value stored) {
+    if (!check)
+      return storeOne(stored, col * bytes, bytes);
+    e.ifThen(columnInRange(target, indices, col),
+             [&] { storeOne(stored, col * bytes, bytes); });
+  };
+  auto storeRow = [&, width = width] {
+    if (cols == 1)
+      return storeColumn(0, value);
+    SmallVector<Value> words = e.elements(value);
+    if (width >= 4) {
+      for (Value &word : words)
+        word = e.bitcast(word, e.i32());
+      size_t step = width / 4;
+      for (size_t i = 0; i < words.size(); i += step)
+        storeOne(e.fromElements(ArrayRef(words).slice(i, step)), 4 * i, width);
+      return;
+    }
+    if (bytes == 4) {
+      for (auto [col, word] : llvm::enumerate(words))
+        storeColumn(col, word);
+      return;
+    }
+    Type narrow = e.b.getIntegerType(8 * bytes);
+    for (int64_t col = 0; col < cols; ++col) {
+      int64_t perWord = 4 / bytes;
+      Value part = e.shr(words[col / perWord], 8 * bytes * (col % perWord));
+      storeColumn(col, e.op<arith::TruncIOp>(narrow, part));
+    }
+  };
+  Value inRange = rowInRange(target, indices, rows, limit);
+  if (rows == 1) { // the same in all threads: one of them writes
+    Value first = e.cmp(arith::CmpIPredicate::eq, row, e.c32(0));
+    inRange = inRange ? e.andi(inRange, first) : first;
+  }
+  e.ifThen(inRange, storeRow);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Scale atoms
+//===----------------------------------------------------------------------===//
+
+/// An atom holds one byte for 32 elements along the contraction: blocks must
+/// not be finer.
+LogicalResult KernelLowering::checkAtomBlocks(Operation *op, ScaledType type,
+                                              Axis along) {
+  int64_t block =
+      along == Axis::Cols ? type.getBlockCols() : type.getBlockRows();
+  // Along rows a thread writes the bytes of 32 columns with one block each.
+  if (block % 32 != 0 || (along == Axis::Rows && type.getBlockCols() % 32 != 0))
+    return unsupported(op, "expected scale blocks of a multiple of 32 elements "
+                           "along ")
+           << stringifyAxis(along) << ", but got " << type;
+  return success();
+}
+
+Value KernelLowering::scaleByte(ScaledType type, Value scales, int64_t block) {
+  if (32 * block >= type.getCols())
+    return e.c32(127);
+  return e.extract(scales, 32 * block / type.getBlockCols());
+}
+
+/// Calls `store` with the parts of the atoms that this thread writes: row
+/// group, block group, byte offset in the atom (i32), value. Along columns that
+/// is a 32-bit word of its row's bytes, along rows the bytes of one column
+/// each.
+void KernelLowering::forEachAtomPart(
+    ScaledType type, Value scales, Axis along, Value rowLimit,
+    function_ref<void(int64_t, int64_t, Value, Value)> store) {
+  Value laneOffset = e.shl(lane, 4), group = e.andi(warp, e.c32(3));
+  auto counts = [&](Value first) {
+    return e.cmp(arith::CmpIPredicate::slt, e.toI64(first), rowLimit);
+  };
+  if (along == Axis::Cols) {
+    Value offset = e.add(laneOffset, e.shl(group, 2));
+    for (int64_t first = 0; 32 * first < type.getCols(); first += 4) {
+      Value word = scaleByte(type, scales, first);
+      for (int64_t i = 1; i < 4; ++i)
+        word = e.ori(word, e.shl(scaleByte(type, scales, first + i), 8 * i));
+      if (rowLimit)
+        word = e.select(counts(row), word, e.c32(0x7F7F7F7F));
+      store(0, first / 4, offset, word);
+    }
+    return;
+  }
+  for (int64_t block = 0; 128 * (block / 4) < type.getCols(); ++block) {
+    Value byte = scaleByte(type, scales, block);
+    if (rowLimit)
+      byte = e.select(counts(e.shl(group, 5)), byte, e.c32(127));
+    store(block / 4, 0, e.add(e.addC(laneOffset, 4 * (block % 4)), group),
+          e.op<arith::TruncIOp>(e.b.getI8Type(), byte));
+  }
+}
+
+LogicalResult KernelLowering::lowerStoreScales(StoreScalesOp op) {
+  auto type = cast<ScaledType>(op.getValue().getType());
+  Value target = op.getTarget();
+  auto memref = cast<MemRefType>(target.getType());
+  if (!isa<BlockArgument>(target) || memref.getRank() != 3 ||
+      memref.getDimSize(2) != 512 || op.getIndices().size() != 2 ||
+      memref.getElementType() != type.getScaleType())
+    return unsupported(op, "expected a kernel argument [tiles, heads, 512] of ")
+           << type.getScaleType() << " at [tile, head], but got " << memref;
+  if (failed(checkAtomBlocks(op, type, op.getAlong())))
+    return failure();
+  params[cast<BlockArgument>(target).getArgNumber()].written = true;
+  Value tile = i64(op.getIndices()[0]), head = i64(op.getIndices()[1]);
+  forEachAtomPart(
+      type, values.lookup(op.getValue())[1], op.getAlong(), i64(op.getRows()),
+      [&](int64_t rowGroup, int64_t blockGroup, Value offset, Value value) {
+        Value atom =
+            globalPointer(target, {e.addC(tile, rowGroup),
+                                   e.addC(head, blockGroup), e.toI64(offset)});
+        LLVM::StoreOp::create(e.b, e.loc, value, atom,
+                              value.getType().getIntOrFloatBitWidth() / 8);
+      });
+  return success();
+}

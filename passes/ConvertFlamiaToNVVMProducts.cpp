@@ -1,0 +1,328 @@
+//===- ConvertFlamiaToNVVMProducts.cpp - tcgen05 products and moves -------===//
+//
+// Descriptors and instruction words of tcgen05.mma and cp, rows between
+// registers and tensor memory or swizzled shared memory. Bit layouts:
+// PTX ISA 9.7.16.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/ConvertFlamiaToNVVM.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::lowering;
+using tcgen::BufferType;
+
+//===----------------------------------------------------------------------===//
+// Descriptors
+//===----------------------------------------------------------------------===//
+
+/// A shared memory descriptor without its start address: swizzle by `span`
+/// bytes (16: none), and the byte offsets of the leading and stride dimension.
+static int64_t descriptorBits(int64_t span, int64_t leading, int64_t stride) {
+  uint64_t swizzle = span == 128 ? 2 : span == 64 ? 4 : span == 32 ? 6 : 0;
+  auto encode = [](int64_t bytes) { return uint64_t(bytes & 0x3FFFF) >> 4; };
+  return int64_t(swizzle << 61 | uint64_t(1) << 46 | encode(stride) << 32 |
+                 encode(leading) << 16);
+}
+
+/// The descriptor of the operand at shared address `address` (i32).
+static Value descriptor(Emitter &e, Value address, int64_t bits) {
+  Value start = e.shr(e.andi(address, e.c32(0x3FFFF)), 4);
+  return e.ori(e.toI64(start), e.c64(bits));
+}
+
+/// Element code in the instruction word, by kind.
+static std::optional<uint32_t> elementCode(Type type) {
+  if (isa<Float8E4M3FNType>(type) || type.isF16())
+    return 0;
+  if (isa<Float8E5M2Type>(type) || type.isBF16())
+    return 1;
+  return std::nullopt;
+}
+
+LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
+  auto d = cast<BufferType>(op.getD().getType());
+  auto a = cast<BufferType>(op.getA().getType());
+  auto b = cast<BufferType>(op.getB().getType());
+  bool scaled = bool(op.getAScales());
+  bool mnMajor = op.getMajor() == tcgen::Major::MN;
+  int64_t bits = a.getElementType().getIntOrFloatBitWidth();
+  int64_t n = mnMajor ? b.getCols() : b.getRows();
+  int64_t k = mnMajor ? b.getRows() : b.getCols();
+  int64_t stepK = 256 / bits; // 32 bytes
+
+  auto codeA = elementCode(a.getElementType());
+  auto codeB = elementCode(b.getElementType());
+  if (!codeA || !codeB ||
+      bits != int64_t(b.getElementType().getIntOrFloatBitWidth()) ||
+      bits != (scaled ? 8 : 16) ||
+      (!scaled && a.getElementType() != b.getElementType()))
+    return unsupported(op, "expected 8-bit elements with scales, or equal "
+                           "16-bit elements without, but got ")
+           << a.getElementType() << " and " << b.getElementType();
+  if (a.getRows() != 128 || d.getRows() != 128 || d.getCols() != n ||
+      a.getCols() != k || k % stepK != 0)
+    return unsupported(op, "expected 128 rows and matching extents, but got ")
+           << d.getRows() << "x" << d.getCols() << ", " << a.getRows() << "x"
+           << a.getCols() << " and " << n << "x" << k;
+  if (n % 16 != 0 || n < 16 || n > 256)
+    return unsupported(op, "expected 16 to 256 columns in steps of 16, but "
+                           "got ")
+           << n;
+
+  bool aInTmem = a.getSpace() == tcgen::Space::Tmem;
+  Value aAddress = aInTmem ? tmemAddress(op.getA(), get(op.getASlot()))
+                           : smemAddress(op.getA(), get(op.getASlot()));
+  Value bAddress = smemAddress(op.getB(), get(op.getBSlot()));
+  Value dAddress =
+      e.intToPtr(tmemAddress(op.getD(), get(op.getDSlot())), Tensor);
+  Value aScales, bScales;
+  if (scaled) {
+    aScales = tmemAddress(op.getAScales(), get(op.getAScalesSlot()));
+    bScales = tmemAddress(op.getBScales(), get(op.getBScalesSlot()));
+  }
+  Value accumulate = get(op.getAccumulate());
+
+  uint32_t word = *codeA << 7 | *codeB << 10 | uint32_t(mnMajor) << 16 |
+                  uint32_t(n / 8) << 17 | uint32_t(128 / 16) << 24;
+  word |= scaled ? uint32_t(1) << 23 : uint32_t(1) << 4;
+
+  // Byte offset of a K step inside a K-major image: slabs of `span` bytes.
+  auto kMajorOffset = [](BufferType type, int64_t step) {
+    int64_t span = type.getSpanBytes();
+    return 32 * step / span * type.getRows() * span + 32 * step % span;
+  };
+  auto kMajorBits = [](BufferType type) {
+    int64_t span = type.getSpanBytes();
+    return descriptorBits(span, 16, 8 * span);
+  };
+  int64_t bSpan = b.getSpanBytes();
+  int64_t bBits = mnMajor
+                      ? descriptorBits(bSpan, b.getRows() * bSpan, 8 * bSpan)
+                      : kMajorBits(b);
+  int64_t bScaleColumns = 4 * llvm::divideCeil(n, 128);
+
+  issue([&] {
+    Value always = e.op<arith::ConstantOp>(e.b.getBoolAttr(true));
+    for (int64_t step = 0; step < k / stepK; ++step) {
+      Value aOperand =
+          aInTmem ? e.intToPtr(e.addC(aAddress, 8 * step), Tensor)
+                  : descriptor(e, e.addC(aAddress, kMajorOffset(a, step)),
+                               kMajorBits(a));
+      int64_t bOffset = mnMajor ? step * stepK * bSpan : kMajorOffset(b, step);
+      Value bOperand = descriptor(e, e.addC(bAddress, bOffset), bBits);
+      Value input = step == 0 ? accumulate : always;
+      if (!scaled) {
+        NVVM::Tcgen05MMAOp::create(
+            e.b, e.loc, NVVM::Tcgen05MMAKind::F16, NVVM::CTAGroupKind::CTA_1,
+            NVVM::Tcgen05MMACollectorOp::DISCARD, /*aShift=*/false, dAddress,
+            aOperand, bOperand, e.c32(word), input, Value(), Value());
+        continue;
+      }
+      // Four K blocks share a word of scales; bytes are chosen by the ids.
+      uint32_t ids = uint32_t(step % 4) << 4 | uint32_t(step % 4) << 29;
+      NVVM::Tcgen05MMABlockScaleOp::create(
+          e.b, e.loc, NVVM::MMABlockScaleKind::MXF8F6F4,
+          NVVM::CTAGroupKind::CTA_1, NVVM::Tcgen05MMABlockScale::BLOCK32,
+          NVVM::Tcgen05MMACollectorOp::DISCARD, dAddress, aOperand, bOperand,
+          e.c32(word | ids), input,
+          e.intToPtr(e.addC(aScales, 4 * (step / 4)), Tensor),
+          e.intToPtr(e.addC(bScales, bScaleColumns * (step / 4)), Tensor));
+    }
+  });
+  return success();
+}
+
+void KernelLowering::lowerCopyScales(tcgen::CopyScalesOp op) {
+  auto type = cast<BufferType>(op.getSource().getType());
+  Value from = smemAddress(op.getSource(), get(op.getSourceSlot()));
+  Value to = tmemAddress(op.getTarget(), get(op.getTargetSlot()));
+  issue([&] {
+    for (int64_t atom = 0; atom < type.getNumAtoms(); ++atom)
+      NVVM::Tcgen05CpOp::create(
+          e.b, e.loc, NVVM::Tcgen05CpShape::SHAPE_32x128b,
+          NVVM::CTAGroupKind::CTA_1, NVVM::Tcgen05CpMulticast::WARPX4,
+          NVVM::Tcgen05CpSrcFormatAttr(),
+          e.intToPtr(e.addC(to, 4 * atom), Tensor),
+          descriptor(e, e.addC(from, 512 * atom), descriptorBits(16, 16, 128)));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor memory rows
+//===----------------------------------------------------------------------===//
+
+Value KernelLowering::laneAddress(Value taddr) {
+  return e.add(taddr, e.shl(e.andi(warp, e.c32(3)), 21));
+}
+
+/// Largest register count of a 32x32b access.
+static int64_t chunkColumns(int64_t left) {
+  return std::min<int64_t>(32, int64_t(1) << llvm::Log2_64(left));
+}
+
+void KernelLowering::storeTmem(Value taddr, ArrayRef<Value> words) {
+  Value address = laneAddress(taddr);
+  for (size_t first = 0; first < words.size();) {
+    int64_t count = chunkColumns(words.size() - first);
+    NVVM::Tcgen05StOp::create(
+        e.b, e.loc, /*unpack=*/false, NVVM::Tcgen05LdStShape::SHAPE_32X32B,
+        e.intToPtr(e.addC(address, first), Tensor),
+        e.fromElements(words.slice(first, count)), Value());
+    first += count;
+  }
+}
+
+SmallVector<Value> KernelLowering::loadTmem(Value taddr, int64_t columns) {
+  Value address = laneAddress(taddr);
+  SmallVector<Value> chunks;
+  for (int64_t first = 0; first < columns;) {
+    int64_t count = chunkColumns(columns - first);
+    Type type = count == 1 ? e.i32() : Type(e.vec(count, e.i32()));
+    chunks.push_back(e.op<NVVM::Tcgen05LdOp>(
+        type, /*pack=*/false, NVVM::Tcgen05LdStShape::SHAPE_32X32B,
+        e.intToPtr(e.addC(address, first), Tensor), Value()));
+    first += count;
+  }
+  NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::LOAD);
+  // LLVM sees no dependence between the load and the wait, and would move uses
+  // of the registers in front of the wait: an empty assembly after it takes
+  // them all as inputs and hands them on.
+  SmallVector<Value> words;
+  for (Value chunk : chunks) {
+    SmallVector<Value> registers = e.elements(chunk);
+    std::string constraints;
+    for (size_t i = 0; i < registers.size(); ++i)
+      constraints += "=r,";
+    for (size_t i = 0; i < registers.size(); ++i)
+      constraints += std::to_string(i) + ",";
+    constraints.pop_back();
+    MLIRContext *context = e.b.getContext();
+    Type result =
+        registers.size() == 1
+            ? e.i32()
+            : LLVM::LLVMStructType::getLiteral(
+                  context, SmallVector<Type>(registers.size(), e.i32()));
+    auto tie = LLVM::InlineAsmOp::create(
+        e.b, e.loc, result, registers, /*asm_string=*/"", constraints,
+        /*has_side_effects=*/true, /*is_align_stack=*/false,
+        LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+    if (registers.size() == 1)
+      words.push_back(tie.getResult(0));
+    else
+      for (size_t i = 0; i < registers.size(); ++i)
+        words.push_back(e.op<LLVM::ExtractValueOp>(
+            tie.getResult(0), ArrayRef<int64_t>{int64_t(i)}));
+  }
+  return words;
+}
+
+void KernelLowering::emitFillScales(tcgen::FillScalesOp op) {
+  auto type = cast<BufferType>(op.getBuffer().getType());
+  Value word = e.c32(int64_t(op.getByte() & 0xFF) * 0x01010101);
+  for (int64_t slot = 0; slot < type.getSlots(); ++slot)
+    storeTmem(tmemAddress(op.getBuffer(), e.cIndex(slot)),
+              SmallVector<Value>(type.getSlotSize(), word));
+}
+
+std::pair<Value, Value> KernelLowering::swizzledRow(BufferType type,
+                                                    Value base) {
+  // Slots start at multiples of the swizzle atom, so the bits that the swizzle
+  // takes from the address are those of the row.
+  int64_t span = type.getSpanBytes();
+  Value address = e.add(base, e.mulC(row, span));
+  Value flip = e.andi(e.shr(address, 3), e.c32(span - 16));
+  return {address, flip};
+}
+
+LogicalResult KernelLowering::lowerRead(tcgen::ReadOp op) {
+  auto type = cast<BufferType>(op.getBuffer().getType());
+  TileInfo tile = tileInfo(op.getType());
+  if (type.getRows() != 128 || type.getRows() != tile.rows ||
+      type.getCols() != tile.cols || type.getElementType() != tile.element ||
+      type.getLayout() == tcgen::Layout::Scales)
+    return unsupported(op, "expected a buffer of 128 rows that holds the "
+                           "tile, but got ")
+           << type;
+  SmallVector<Value> words;
+  if (type.getSpace() == tcgen::Space::Tmem) {
+    words = loadTmem(tmemAddress(op.getBuffer(), get(op.getSlot())),
+                     type.getSlotSize());
+  } else {
+    auto [address, flip] =
+        swizzledRow(type, smemAddress(op.getBuffer(), get(op.getSlot())));
+    int64_t span = type.getSpanBytes();
+    for (int64_t slab = 0; slab < type.getNumSlabs(); ++slab)
+      for (int64_t chunk = 0; chunk < span; chunk += 16) {
+        Value at = e.add(e.addC(address, slab * type.getRows() * span),
+                         e.xori(e.c32(chunk), flip));
+        words.append(e.elements(
+            e.op<LLVM::LoadOp>(e.vec(4, e.i32()), e.intToPtr(at, Shared), 16)));
+      }
+  }
+  if (!tile.isPacked())
+    for (Value &word : words)
+      word = e.bitcast(word, tile.element);
+  set(op.getResult(), e.fromElements(words));
+  return success();
+}
+
+LogicalResult KernelLowering::lowerWrite(tcgen::WriteOp op) {
+  auto type = cast<BufferType>(op.getBuffer().getType());
+  TileInfo tile = tileInfo(op.getValue().getType());
+  if (type.getRows() != 128 || type.getRows() != tile.rows ||
+      type.getCols() != tile.cols || type.getElementType() != tile.element ||
+      type.getLayout() == tcgen::Layout::Scales)
+    return unsupported(op, "expected a buffer of 128 rows that holds the "
+                           "tile, but got ")
+           << type;
+  SmallVector<Value> words = e.elements(get(op.getValue()));
+  for (Value &word : words)
+    word = e.bitcast(word, e.i32());
+  if (type.getSpace() == tcgen::Space::Tmem) {
+    storeTmem(tmemAddress(op.getBuffer(), get(op.getSlot())), words);
+    return success();
+  }
+  auto [address, flip] =
+      swizzledRow(type, smemAddress(op.getBuffer(), get(op.getSlot())));
+  int64_t span = type.getSpanBytes(), next = 0;
+  for (int64_t slab = 0; slab < type.getNumSlabs(); ++slab)
+    for (int64_t chunk = 0; chunk < span; chunk += 16, next += 4) {
+      Value at = e.add(e.addC(address, slab * type.getRows() * span),
+                       e.xori(e.c32(chunk), flip));
+      LLVM::StoreOp::create(e.b, e.loc,
+                            e.vectorOf(ArrayRef(words).slice(next, 4)),
+                            e.intToPtr(at, Shared), 16);
+    }
+  return success();
+}
+
+LogicalResult KernelLowering::lowerWriteScales(tcgen::WriteScalesOp op) {
+  auto type = cast<ScaledType>(op.getValue().getType());
+  auto buffer = cast<BufferType>(op.getBuffer().getType());
+  if (failed(checkAtomBlocks(op, type, op.getAlong())))
+    return failure();
+  bool cols = op.getAlong() == Axis::Cols;
+  int64_t rows = cols ? type.getRows() : type.getCols();
+  int64_t blocks = (cols ? type.getCols() : type.getRows()) / 32;
+  if (buffer.getSpace() != tcgen::Space::Smem ||
+      buffer.getLayout() != tcgen::Layout::Scales || buffer.getRows() != rows ||
+      buffer.getCols() != blocks)
+    return unsupported(op, "expected a shared memory scales buffer of ")
+           << rows << "x" << blocks << ", but got " << buffer;
+  Value base = smemAddress(op.getBuffer(), get(op.getSlot()));
+  int64_t rowGroups = llvm::divideCeil(rows, 128);
+  forEachAtomPart(
+      type, values.lookup(op.getValue())[1], op.getAlong(), Value(),
+      [&](int64_t rowGroup, int64_t blockGroup, Value offset, Value value) {
+        int64_t atom = blockGroup * rowGroups + rowGroup;
+        LLVM::StoreOp::create(
+            e.b, e.loc, value,
+            e.intToPtr(e.add(e.addC(base, 512 * atom), offset), Shared),
+            value.getType().getIntOrFloatBitWidth() / 8);
+      });
+  return success();
+}

@@ -1,0 +1,198 @@
+//===- ConvertFlamiaToNVVMQuantize.cpp - Formats and quantization ---------===//
+//
+// Packing of 16- and 8-bit elements into words, and the quantizers. The scale
+// rule is that of lib/Numerics, computed on the bits of the largest magnitude.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/ConvertFlamiaToNVVM.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::lowering;
+
+/// Two f32 to two 8-bit floats in an i16, `low` in the low byte.
+static Value packF8Pair(Emitter &e, Value low, Value high, Type element) {
+  return e.op<NVVM::ConvertF32x2ToF8x2Op>(
+      e.i16(), high, low, NVVM::FPRoundingMode::RN,
+      NVVM::SaturationMode::SATFINITE, /*relu=*/false, element);
+}
+
+/// The two f32 of two 8-bit floats in an i16.
+static std::pair<Value, Value> unpackF8Pair(Emitter &e, Value pair,
+                                            Type element) {
+  Value bytes = e.op<LLVM::BitcastOp>(e.vec(2, e.b.getI8Type()), pair);
+  Value halves = e.op<NVVM::ConvertF8x2ToF16x2Op>(
+      e.vec(2, e.b.getF16Type()), bytes, /*relu=*/false, element);
+  return {e.op<arith::ExtFOp>(e.f32(), e.extract(halves, 0)),
+          e.op<arith::ExtFOp>(e.f32(), e.extract(halves, 1))};
+}
+
+Value KernelLowering::pack(ArrayRef<Value> elements, Type element) {
+  SmallVector<Value> words;
+  if (element.getIntOrFloatBitWidth() == 8) {
+    // Two i16 in a vector: LLVM turns it into one mov.b32, shifts stay shifts.
+    for (size_t i = 0; i < elements.size(); i += 4) {
+      Value low = packF8Pair(e, elements[i], elements[i + 1], element);
+      Value high = packF8Pair(e, elements[i + 2], elements[i + 3], element);
+      words.push_back(e.op<LLVM::BitcastOp>(e.i32(), e.vectorOf({low, high})));
+    }
+    return e.vectorOf(words);
+  }
+  Type pairType = e.vec(2, element);
+  for (size_t i = 0; i < elements.size(); i += 2) {
+    Value low = elements[i], high = elements[i + 1], pair;
+    if (element.isBF16())
+      pair = e.op<NVVM::ConvertF32x2ToBF16x2Op>(pairType, high, low, Value(),
+                                                NVVM::FPRoundingMode::RN);
+    else
+      pair = e.op<NVVM::ConvertF32x2ToF16x2Op>(pairType, high, low, Value(),
+                                               NVVM::FPRoundingMode::RN);
+    words.push_back(e.op<LLVM::BitcastOp>(e.i32(), pair));
+  }
+  return e.vectorOf(words);
+}
+
+SmallVector<Value> KernelLowering::unpack(Value words, Type element) {
+  SmallVector<Value> result;
+  for (Value word : e.elements(words)) {
+    if (element.isBF16()) {
+      result.push_back(e.bitcast(e.shl(word, 16), e.f32()));
+      result.push_back(
+          e.bitcast(e.andi(word, e.c32(int64_t(0xFFFF0000))), e.f32()));
+    } else if (element.isF16()) {
+      Value pair = e.op<LLVM::BitcastOp>(e.vec(2, element), word);
+      for (int64_t i : {0, 1})
+        result.push_back(e.op<arith::ExtFOp>(e.f32(), e.extract(pair, i)));
+    } else {
+      Value pairs = e.op<LLVM::BitcastOp>(e.vec(2, e.i16()), word);
+      for (int64_t i : {0, 1}) {
+        auto [low, high] = unpackF8Pair(e, e.extract(pairs, i), element);
+        result.append({low, high});
+      }
+    }
+  }
+  return result;
+}
+
+/// 2^(byte - 127); NaN for 255.
+Value KernelLowering::scaleOfByte(Value byte) {
+  Value bits = e.shl(byte, 23);
+  auto is = [&](int64_t value) {
+    return e.cmp(arith::CmpIPredicate::eq, byte, e.c32(value));
+  };
+  bits = e.select(is(0), e.c32(0x00400000), bits);
+  bits = e.select(is(255), e.c32(0x7FC00000), bits);
+  return e.bitcast(bits, e.f32());
+}
+
+/// 2^(127 - byte) for bytes 0..254.
+Value KernelLowering::inverseScaleOfByte(Value byte) {
+  return scaleOfByte(e.sub(e.c32(254), byte));
+}
+
+/// The largest finite value is 1.75 * 2^exponent in both 8-bit formats.
+static int64_t maxExponent(Type element) {
+  return isa<Float8E5M2Type>(element) ? 15 : 8;
+}
+
+LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
+  auto type = cast<ScaledType>(op.getType());
+  int64_t blockRows = type.getBlockRows(), blockCols = type.getBlockCols();
+  int64_t blocks = type.getCols() / blockCols;
+  if (blockCols % 4 != 0)
+    return unsupported(op, "expected scale blocks of a multiple of 4 columns, "
+                           "but got ")
+           << blockCols;
+  SmallVector<Value> x = e.elements(get(op.getSource()));
+  if (op.getRows()) {
+    Value counts =
+        e.cmp(arith::CmpIPredicate::slt, e.toI64(row), i64(op.getRows()));
+    Value zero = e.cF32(0);
+    for (Value &value : x)
+      value = e.select(counts, value, zero);
+  }
+
+  if (op.getExponent()) {
+    int64_t exponent = int32_t(*op.getExponent());
+    if (exponent < -127 || exponent > 127)
+      return unsupported(op, "expected an exponent in -127..127, but got ")
+             << exponent;
+    if (exponent != 0) {
+      Value factor = e.cF32(std::ldexp(1.0f, -exponent));
+      for (Value &value : x)
+        value = e.op<arith::MulFOp>(value, factor);
+    }
+    SmallVector<Value> bytes(blocks, e.c32(exponent + 127));
+    values[op.getResult()] = {pack(x, type.getElementType()),
+                              e.vectorOf(bytes)};
+    return success();
+  }
+
+  if (32 % blockRows != 0)
+    return unsupported(op, "expected scale blocks that one warp's 32 rows "
+                           "hold, but got ")
+           << blockRows << " rows";
+  SmallVector<Value> words, bytes;
+  int64_t zeroByte = blockRows == 1 ? 0 : 127;
+  for (int64_t block = 0; block < blocks; ++block) {
+    MutableArrayRef<Value> part(&x[block * blockCols], blockCols);
+    // Magnitudes order like their bits, NaN above infinity above all others.
+    Value amax;
+    for (Value value : part) {
+      Value bits = e.andi(e.bitcast(value, e.i32()), e.c32(0x7FFFFFFF));
+      amax = amax ? e.op<arith::MaxUIOp>(amax, bits) : bits;
+    }
+    if (blockRows == 32)
+      amax =
+          e.op<NVVM::ReduxOp>(e.i32(), amax, NVVM::ReduxKind::UMAX, e.c32(-1));
+    else
+      for (int64_t distance = 1; distance < blockRows; distance *= 2)
+        amax = e.op<arith::MaxUIOp>(
+            amax,
+            e.op<NVVM::ShflOp>(e.i32(), e.c32(-1), amax, e.c32(distance),
+                               e.c32(31), NVVM::ShflKind::bfly, UnitAttr()));
+    // Adding 2^21 - 1 carries into the exponent above a significand of 1.75.
+    Value exponent = e.shr(e.addC(amax, 0x1FFFFF), 23);
+    Value byte = e.op<arith::MaxSIOp>(
+        e.addC(exponent, -maxExponent(type.getElementType())), e.c32(0));
+    // byte <= 247, so 2^(127 - byte) is a normal number.
+    Value factor = e.bitcast(e.shl(e.sub(e.c32(254), byte), 23), e.f32());
+    for (Value &value : part)
+      value = e.op<arith::MulFOp>(value, factor);
+    Value isFinite = e.cmp(arith::CmpIPredicate::ult, amax, e.c32(0x7F800000));
+    for (Value word : e.elements(pack(part, type.getElementType())))
+      words.push_back(e.select(isFinite, word, e.c32(0)));
+    if (zeroByte != 0)
+      byte = e.select(e.cmp(arith::CmpIPredicate::eq, amax, e.c32(0)),
+                      e.c32(zeroByte), byte);
+    bytes.push_back(e.select(isFinite, byte, e.c32(255)));
+  }
+  values[op.getResult()] = {e.vectorOf(words), e.vectorOf(bytes)};
+  return success();
+}
+
+LogicalResult KernelLowering::lowerRoundLike(RoundLikeOp op) {
+  SmallVector<Value> x = e.elements(get(op.getSource()));
+  Type element = tileInfo(op.getLike().getType()).element;
+  if (isa<ScaledType>(op.getLike().getType())) {
+    // A static exponent: every block has the same byte.
+    Value byte = e.extract(values.lookup(op.getLike())[1], 0);
+    Value factor = inverseScaleOfByte(byte), scale = scaleOfByte(byte);
+    for (Value &value : x) {
+      Value scaled = e.op<arith::MulFOp>(value, factor);
+      Value rounded =
+          unpackF8Pair(e, packF8Pair(e, scaled, scaled, element), element)
+              .first;
+      value = e.op<arith::MulFOp>(rounded, scale);
+    }
+  } else if (!element.isF32()) {
+    for (Value &value : x)
+      value =
+          e.op<arith::ExtFOp>(e.f32(), e.op<arith::TruncFOp>(element, value));
+  }
+  set(op.getResult(), e.fromElements(x));
+  return success();
+}
