@@ -213,6 +213,10 @@ DictionaryAttr KernelLowering::launchRecord() {
       entry.push_back(named(
           "access",
           str(arg.written ? (arg.read ? "read_write" : "write") : "read")));
+      if (Attribute names = kernel.getArgAttr(index, "flamia.dims"))
+        entry.push_back(named("dim_names", names));
+    } else if (type.isIndex()) {
+      stream << "i64";
     } else {
       stream << type;
     }
