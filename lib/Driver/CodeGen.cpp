@@ -160,9 +160,8 @@ Error driver::optimize(Module &module, const driver::Target &target,
   return Error::success();
 }
 
-Expected<std::string> driver::emitPtx(Module &module,
-                                      const driver::Target &target,
-                                      unsigned level) {
+Expected<std::string>
+driver::emitPtx(Module &module, const driver::Target &target, unsigned level) {
   Expected<std::unique_ptr<TargetMachine>> machine =
       createMachine(target, level);
   if (!machine)

@@ -168,9 +168,8 @@ Expected<Assembly> driver::assemble(const Ptxas &ptxas, StringRef ptx,
     sys::fs::remove(log);
     sys::fs::remove(cubin);
     return createStringError(
-        "ptxas failed on " + kernel + " (exit code " + Twine(code) +
-        "):\n" + StringRef(result.log).trim() +
-        "\nrepeat with: " + join(command, " "));
+        "ptxas failed on " + kernel + " (exit code " + Twine(code) + "):\n" +
+        StringRef(result.log).trim() + "\nrepeat with: " + join(command, " "));
   }
   result.resources = parseResources(result.log);
   return result;

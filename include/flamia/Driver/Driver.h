@@ -32,9 +32,9 @@ namespace flamia::driver {
 
 /// An architecture that flamia compiles for.
 struct Target {
-  llvm::StringLiteral name;       ///< "sm_100a"
-  llvm::StringLiteral ptxFeature; ///< LLVM's feature, "+ptx88"
-  llvm::StringLiteral ptxVersion; ///< "8.8"
+  llvm::StringLiteral name;        ///< "sm_100a"
+  llvm::StringLiteral ptxFeature;  ///< LLVM's feature, "+ptx88"
+  llvm::StringLiteral ptxVersion;  ///< "8.8"
   unsigned ptxasMajor, ptxasMinor; ///< first ptxas that takes this PTX
   bool hasTensorMemory;
 };
