@@ -86,8 +86,7 @@ LogicalResult KernelLowering::collect() {
 }
 
 LogicalResult KernelLowering::checkLimits() {
-  bool usesTcgen = !roles.empty() || tmemColumns > 0;
-  if (usesTcgen && arch != "sm_100a" && arch != "sm_103a")
+  if (tmemColumns > 0 && arch != "sm_100a" && arch != "sm_103a")
     return kernel.emitOpError("tensor memory not available on ")
            << arch << " (available on sm_100a, sm_103a)";
   if (tmemColumns > kMaxTmemColumns)
@@ -100,7 +99,7 @@ LogicalResult KernelLowering::checkLimits() {
   if (!fills.empty() && threads < 128)
     return kernel.emitOpError("fills scales, which takes 4 warps, but has ")
            << threads / 32;
-  if (usesTcgen) {
+  if (!roles.empty()) {
     // Drain barrier, then the word that receives the tensor memory address.
     smemBytes = kSmemAlignment + bufferBytes + barrierBytes + 16;
     if (smemBytes > kMaxSmemBytes)

@@ -17,7 +17,7 @@ using namespace flamia::driver;
 static const Target kTargets[] = {
     {"sm_100a", "+ptx88", "8.8", 12, 9, true},
     {"sm_103a", "+ptx88", "8.8", 12, 9, true},
-    {"sm_90", "+ptx83", "8.3", 12, 3, false},
+    {"sm_90", "+ptx86", "8.6", 12, 7, false},
 };
 
 Expected<const Target *> driver::findTarget(StringRef name) {

@@ -220,6 +220,10 @@ static llvm::Error compileFile(MLIRContext &context, Options &options,
     auto artifact = compileKernel(*single, one, &ptxas, stem, timing, files);
     if (!artifact)
       return artifact.takeError();
+    // Several modules on stdout: as --split-input-file wants them.
+    if (outputPath == "-" && kernel != kernels.front() &&
+        options.stage <= Stage::Nvvm)
+      artifact->text.insert(0, "// -----\n");
     addFiles(*artifact, files);
   }
   for (StringRef folder : {StringRef(outputPath), StringRef(saveTemps)})
@@ -244,7 +248,7 @@ static int compile(const char *program) {
   options.verbose = verbose;
   options.definitions.assign(definitions.begin(), definitions.end());
   if (saveTemps.getNumOccurrences())
-    options.saveTemps = saveTemps.empty() ? "." : saveTemps;
+    options.saveTemps = saveTemps.empty() ? "." : saveTemps.getValue();
 
   DialectRegistry registry;
   driver::registerDialects(registry);
