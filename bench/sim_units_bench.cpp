@@ -36,7 +36,7 @@ struct Machine {
     }
     for (unsigned lane = 0; lane < 128; ++lane)
       for (unsigned column = 0; column < 512; ++column)
-        tmem.write(lane, column, column < 384 ? 0x3f800000 : 0x7f7e7f80);
+        tmem.write(lane, column, column < 384 ? 0x3f800000 : 0x78767774);
   }
 
   Tmem tmem;
@@ -59,6 +59,10 @@ void runKind(benchmark::State &state, MmaInstruction instr, double macs,
   }
   MmaCta cta{&machine.tmem,
              {machine.shared.data(), 0, uint32_t(machine.shared.size())}};
+  if (instr.kind == MmaKind::F16)
+    // Random bytes would be wild bf16 values; these lie between 2^-8 and 2^8.
+    for (size_t i = 1; i < machine.shared.size(); i += 2)
+      machine.shared[i] = uint8_t((machine.shared[i] & 0x83) | 0x3c);
   for (auto _ : state)
     if (!runMma(plan, &cta, numerics, machine.issues))
       std::abort();
@@ -107,6 +111,21 @@ void nvf4(benchmark::State &state) {
   runKind(state, instr, 128.0 * 128 * 64);
 }
 BENCHMARK(nvf4);
+
+/// Decoding and footprint of an instruction.
+void plan(benchmark::State &state) {
+  Machine machine;
+  MmaInstruction instr;
+  instr.kind = MmaKind::MXF8F6F4;
+  instr.idesc = 0x08A00000;
+  instr.a = swizzled128 | (1024 / 16);
+  instr.b = swizzled128 | (65536 / 16);
+  MmaPlan plan;
+  for (auto _ : state)
+    if (!planMma(instr, plan, machine.issues))
+      std::abort();
+}
+BENCHMARK(plan);
 
 /// A warp reads 128 columns.
 void tmemLoad(benchmark::State &state) {

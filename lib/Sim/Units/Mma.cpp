@@ -258,8 +258,7 @@ void Runner::compute(const MmaBlock &block) {
                      scaled ? &scratch.sfb : nullptr,
                      plan.instr.scaleInputD,
                      numerics};
-  if (numerics != MmaNumerics::BitAccurate || idesc.accum == AccumType::F16 ||
-      plan.instr.scaleInputD != 0) {
+  if (idesc.accum == AccumType::F16 || plan.instr.scaleInputD != 0) {
     for (unsigned n = 0; n < block.columns; ++n)
       for (unsigned m = 0; m < block.rows; ++m)
         scratch.d[size_t(n) * rowStride + m] = element(block, context, m, n);
@@ -270,7 +269,13 @@ void Runner::compute(const MmaBlock &block) {
   findSpecials(block, context);
   const uint32_t *c = plan.instr.enableInputD ? scratch.c.data() : nullptr;
   const float *b = scratch.b.value.data() + size_t(block.firstN) * idesc.k;
-  if (idesc.k == 64)
+  if (numerics != MmaNumerics::BitAccurate)
+    runPlain({scratch.a.value.data(), b, scratch.aSig.data(),
+              scratch.aExp.data(), scratch.bSig.data(), scratch.bExp.data(),
+              block.firstLane / 32, block.rows, block.columns, idesc.k,
+              idesc.k == 64 ? 4u : 1u, c, scratch.d.data(),
+              numerics == MmaNumerics::Fp64});
+  else if (idesc.k == 64)
     runGrouped({scratch.a.value.data(), b, scratch.aSig.data(),
                 scratch.aExp.data(), scratch.bSig.data(), scratch.bExp.data(),
                 block.firstLane / 32, block.rows, block.columns, c,

@@ -165,7 +165,7 @@ FLAMIA_INLINE void alignedStep(const AlignedBlock &block, unsigned n,
   }
   for (unsigned i = 0; i < width; ++i) {
     double aligned = double(addend[i]) * pow2(fraction - top[i]);
-    double total = sums[i] + double(int32_t(aligned));
+    double total = sums[i] + __builtin_trunc(aligned);
     d[i] = roundTowardZero(total * pow2(top[i] - fraction));
   }
 }
@@ -222,23 +222,30 @@ FLAMIA_INLINE void groupedStep(const GroupedBlock &block, unsigned n,
   for (unsigned g = 0; g < 4; ++g) {
     groupSums(block.a + g * 16 * rowStride + row, block.b + n * 64 + g * 16,
               terms[g]);
-    const float *aScale = block.aScale + g * rowStride + row;
-    const int32_t *aScaleExp = block.aScaleExp + g * rowStride + row;
+    // Copies, so that the loop below loads without a condition.
+    float aScale[width];
+    int32_t aScaleExp[width];
+    std::memcpy(aScale, block.aScale + g * rowStride + row, sizeof(aScale));
+    std::memcpy(aScaleExp, block.aScaleExp + g * rowStride + row,
+                sizeof(aScaleExp));
     for (unsigned i = 0; i < width; ++i) {
       float term = terms[g][i] * aScale[i] * bScale[g];
-      int exponent = term == 0 ? minExponent : aScaleExp[i] + bScaleExp[g];
+      int exponent = aScaleExp[i] + bScaleExp[g];
+      exponent = term == 0 ? minExponent : exponent;
       terms[g][i] = term;
       exponents[g][i] = exponent;
       top[i] = std::max(top[i], exponent);
     }
   }
-  for (unsigned i = 0; i < width; ++i) {
-    double total = __builtin_trunc(double(addend[i]) * pow2(fraction - top[i]));
-    for (unsigned g = 0; g < 4; ++g)
-      total += __builtin_trunc(double(terms[g][i]) *
-                               pow2(exponents[g][i] - top[i] + fraction));
-    d[i] = roundTowardZero(total * pow2(top[i] - fraction));
-  }
+  double total[width];
+  for (unsigned i = 0; i < width; ++i)
+    total[i] = __builtin_trunc(double(addend[i]) * pow2(fraction - top[i]));
+  for (unsigned g = 0; g < 4; ++g)
+    for (unsigned i = 0; i < width; ++i)
+      total[i] += __builtin_trunc(double(terms[g][i]) *
+                                  pow2(exponents[g][i] - top[i] + fraction));
+  for (unsigned i = 0; i < width; ++i)
+    d[i] = roundTowardZero(total[i] * pow2(top[i] - fraction));
 }
 
 FLAMIA_INLINE void groupedBody(const GroupedBlock &block) {
@@ -247,10 +254,54 @@ FLAMIA_INLINE void groupedBody(const GroupedBlock &block) {
       groupedStep(block, n, row);
 }
 
+/// A block's sum in T, scaled, added to the total in T. The accumulator comes
+/// first in fp32, last in fp64.
+template <typename T>
+FLAMIA_INLINE void plainStep(const PlainBlock &block, unsigned n,
+                             unsigned row) {
+  unsigned group = block.firstGroup + row / 32;
+  unsigned perGroup = block.k / block.groups;
+  const float *b = block.b + n * block.k;
+  size_t scaleIndex = (size_t(group) * block.columns + n) * block.groups;
+  const uint32_t *c = block.c ? block.c + n * rowStride + row : nullptr;
+  uint32_t *d = block.d + n * rowStride + row;
+  T total[width];
+  bool first = sizeof(T) == sizeof(float) && c;
+  for (unsigned i = 0; i < width; ++i)
+    total[i] = first ? T(asFloat(c[i])) : T(0);
+  for (unsigned g = 0; g < block.groups; ++g) {
+    T sum[width] = {};
+    for (unsigned k = g * perGroup; k < (g + 1) * perGroup; ++k)
+      for (unsigned i = 0; i < width; ++i)
+        sum[i] += T(block.a[k * rowStride + row + i]) * T(b[k]);
+    for (unsigned i = 0; i < width; ++i) {
+      unsigned index = g * rowStride + row + i;
+      double scale =
+          double(block.aScale[index] * block.bScale[scaleIndex + g]) *
+          pow2(block.aScaleExp[index] + block.bScaleExp[scaleIndex + g]);
+      total[i] += T(double(sum[i]) * scale);
+    }
+  }
+  bool last = sizeof(T) == sizeof(double) && c;
+  for (unsigned i = 0; i < width; ++i)
+    d[i] = asBits(float(last ? total[i] + T(asFloat(c[i])) : total[i]));
+}
+
+FLAMIA_INLINE void plainBody(const PlainBlock &block) {
+  for (unsigned n = 0; n < block.columns; ++n)
+    for (unsigned row = 0; row < block.rows; row += width) {
+      if (block.fp64)
+        plainStep<double>(block, n, row);
+      else
+        plainStep<float>(block, n, row);
+    }
+}
+
 // One copy of the loops per instruction set, chosen at run time: the build
 // itself stays portable.
 void alignedBase(const AlignedBlock &block) { alignedBody(block); }
 void groupedBase(const GroupedBlock &block) { groupedBody(block); }
+void plainBase(const PlainBlock &block) { plainBody(block); }
 #if defined(__x86_64__)
 __attribute__((target("arch=x86-64-v3"))) void
 alignedV3(const AlignedBlock &block) {
@@ -260,6 +311,10 @@ __attribute__((target("arch=x86-64-v3"))) void
 groupedV3(const GroupedBlock &block) {
   groupedBody(block);
 }
+__attribute__((target("arch=x86-64-v3"))) void
+plainV3(const PlainBlock &block) {
+  plainBody(block);
+}
 __attribute__((target("arch=x86-64-v4"))) void
 alignedV4(const AlignedBlock &block) {
   alignedBody(block);
@@ -268,33 +323,61 @@ __attribute__((target("arch=x86-64-v4"))) void
 groupedV4(const GroupedBlock &block) {
   groupedBody(block);
 }
+__attribute__((target("arch=x86-64-v4"))) void
+plainV4(const PlainBlock &block) {
+  plainBody(block);
+}
 #endif
 
 struct Kernels {
   void (*aligned)(const AlignedBlock &) = alignedBase;
   void (*grouped)(const GroupedBlock &) = groupedBase;
+  void (*plain)(const PlainBlock &) = plainBase;
 
-  Kernels() {
+  Kernels() { select(KernelIsa::V4) || select(KernelIsa::V3); }
+
+  bool select(KernelIsa isa) {
+    switch (isa) {
+    case KernelIsa::Base:
+      aligned = alignedBase;
+      grouped = groupedBase;
+      plain = plainBase;
+      return true;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("x86-64-v4")) {
-      aligned = alignedV4;
-      grouped = groupedV4;
-    } else if (__builtin_cpu_supports("x86-64-v3")) {
+    case KernelIsa::V3:
+      if (!__builtin_cpu_supports("x86-64-v3"))
+        return false;
       aligned = alignedV3;
       grouped = groupedV3;
-    }
+      plain = plainV3;
+      return true;
+    case KernelIsa::V4:
+      if (!__builtin_cpu_supports("x86-64-v4"))
+        return false;
+      aligned = alignedV4;
+      grouped = groupedV4;
+      plain = plainV4;
+      return true;
+#else
+    default:
+      return false;
 #endif
+    }
+    return false;
   }
 };
 
-const Kernels &kernels() {
-  static const Kernels chosen;
+Kernels &kernels() {
+  static Kernels chosen;
   return chosen;
 }
 
 } // namespace
 
+bool selectKernelIsa(KernelIsa isa) { return kernels().select(isa); }
+
 void runAligned(const AlignedBlock &block) { kernels().aligned(block); }
 void runGrouped(const GroupedBlock &block) { kernels().grouped(block); }
+void runPlain(const PlainBlock &block) { kernels().plain(block); }
 
 } // namespace flamia::sim

@@ -53,6 +53,33 @@ struct GroupedBlock {
   uint32_t *d;
 };
 
+/// Plain arithmetic, for any kind: `groups` scale blocks of k / groups
+/// products.
+struct PlainBlock {
+  const float *a;           ///< [k][rowStride]
+  const float *b;           ///< [n][k]
+  const float *aScale;      ///< [groups][rowStride]
+  const int32_t *aScaleExp; ///< [groups][rowStride]
+  const float *bScale;      ///< [lane group][n][groups]
+  const int32_t *bScaleExp; ///< [lane group][n][groups]
+  unsigned firstGroup;
+  unsigned rows;
+  unsigned columns;
+  unsigned k;
+  unsigned groups;
+  const uint32_t *c;
+  uint32_t *d;
+  bool fp64;
+};
+
+/// Instruction sets that the kernels are compiled for.
+enum class KernelIsa { Base, V3, V4 };
+
+/// Chooses the kernels of one instruction set, for tests; false (and no change)
+/// when the host lacks it. The default is the best one that the host has.
+bool selectKernelIsa(KernelIsa isa);
+
+void runPlain(const PlainBlock &block);
 void runAligned(const AlignedBlock &block);
 void runGrouped(const GroupedBlock &block);
 

@@ -108,8 +108,13 @@ Element elementAt(OperandType type, unsigned k, const uint8_t *row,
   }
 }
 
-bool isByteType(OperandType type, unsigned k) {
-  return k == 32 && type != OperandType::U8 && type != OperandType::S8;
+/// The table for types of one code a byte or nibble, null for the others.
+const Element *codeTable(OperandType type, unsigned k) {
+  if (k == 64)
+    return nibbleTable();
+  if (k != 32 || type == OperandType::U8 || type == OperandType::S8)
+    return nullptr;
+  return byteTable(type);
 }
 
 } // namespace
@@ -121,13 +126,22 @@ void DecodedRows::decode() {
   exponent.resize(size);
   flags.assign(rows, 0);
   anyFlag = 0;
-  const Element *table = isByteType(type, k) ? byteTable(type) : nullptr;
+  const Element *table = codeTable(type, k);
   int smallest = 0, largest = 0;
   for (unsigned r = 0; r < rows; ++r) {
     const uint8_t *row = raw.data() + r * 32;
+    uint8_t nibbles[64];
+    const uint8_t *codes = row;
+    if (k == 64) {
+      for (unsigned i = 0; i < 32; ++i) {
+        nibbles[2 * i] = row[i] & 0x0f;
+        nibbles[2 * i + 1] = row[i] >> 4;
+      }
+      codes = nibbles;
+    }
     uint8_t flag = 0;
     for (unsigned i = 0; i < k; ++i) {
-      Element e = table ? table[row[i]] : elementAt(type, k, row, i);
+      Element e = table ? table[codes[i]] : elementAt(type, k, row, i);
       value[r * rowStep + i * kStep] = negate ? -e.value : e.value;
       exponent[r * rowStep + i * kStep] = e.exponent;
       flag |= e.flag;

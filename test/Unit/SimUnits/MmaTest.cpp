@@ -1,6 +1,7 @@
 //===- MmaTest.cpp - tcgen05.mma against section 11, literally ------------===//
 
 #include "MmaHarness.h"
+#include "lib/Sim/Units/MmaKernel.h"
 #include <gtest/gtest.h>
 
 using namespace flamia::sim;
@@ -9,7 +10,7 @@ using namespace flamia::sim::test;
 namespace {
 
 /// What the operands of a random case look like.
-enum class Data { Uniform, Moderate, Sparse, Cancelling, Extreme };
+enum class Data { Uniform, Moderate, Sparse, Cancelling, Extreme, Edge };
 
 class RandomCase {
 public:
@@ -34,6 +35,14 @@ public:
         value = (value & ~(((1u << f.exponentBits) - 1) << f.mantissaBits)) |
                 (exponent << f.mantissaBits);
       }
+      if (data == Data::Edge && f.exponentBits == 8) {
+        // Where the kernels change from f32 to f64 products.
+        const int edges[] = {-49, -48, -47, 0, 45, 46, 47};
+        uint32_t exponent =
+            uint32_t(f.bias + edges[edgeShift + below(7 - 2 * edgeShift)]);
+        value =
+            (value & ~(0xffu << f.mantissaBits)) | (exponent << f.mantissaBits);
+      }
       Split s = splitCode(value, type);
       if (std::isfinite(s.s))
         return value;
@@ -42,6 +51,7 @@ public:
 
   void fill(MmaCase &mma, Data data) {
     mma.resize();
+    edgeShift = below(2);
     for (uint32_t &x : mma.a)
       x = code(mma.aType, data);
     for (uint32_t &x : mma.b)
@@ -81,6 +91,7 @@ private:
   }
 
   std::mt19937_64 engine;
+  unsigned edgeShift = 0;
 };
 
 std::vector<uint32_t> literalResult(const MmaCase &mma) {
@@ -181,7 +192,7 @@ TEST(Mma, MatchesLiteralSection11) {
   uint64_t seed = 1;
   for (const KindCase &kind : kindCases)
     for (Data data : {Data::Uniform, Data::Moderate, Data::Sparse,
-                      Data::Cancelling, Data::Extreme})
+                      Data::Cancelling, Data::Extreme, Data::Edge})
       for (bool accumulate : {true, false}) {
         if (data == Data::Cancelling && (kind.f16Result || !accumulate))
           continue;
@@ -197,6 +208,20 @@ TEST(Mma, MatchesLiteralSection11) {
         if (HasFatalFailure())
           return;
       }
+}
+
+// The kernels of every instruction set give the same bits.
+TEST(Mma, EveryInstructionSet) {
+  uint64_t seed = 500;
+  for (const KindCase &kind : kindCases)
+    for (Data data : {Data::Uniform, Data::Moderate}) {
+      MmaCase mma = makeCase(kind);
+      RandomCase(seed++).fill(mma, data);
+      std::vector<uint32_t> expected = literalResult(mma);
+      for (KernelIsa isa : {KernelIsa::Base, KernelIsa::V3, KernelIsa::V4})
+        if (selectKernelIsa(isa))
+          checkCase(mma, Placement(), kind.name, expected);
+    }
 }
 
 // Layouts do not change results: every swizzle, major-ness and A source.

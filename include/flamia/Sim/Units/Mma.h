@@ -40,8 +40,8 @@ struct MmaInstruction {
 /// How products are summed.
 enum class MmaNumerics {
   BitAccurate, ///< section 11: aligned to the largest exponent, truncated
-  Fp32,        ///< scaled products summed in fp32 in K order, then D added
-  Fp64         ///< fp64 sum including D, rounded once to nearest
+  Fp32,        ///< products of a scale block summed in fp32, scaled, added to D
+  Fp64         ///< the same in fp64, D last, rounded once to nearest
 };
 
 /// A validated instruction.
