@@ -145,6 +145,27 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def AllocateMemoryPass : Pass<"flamia-allocate-memory", "::flamia::KernelOp"> {
+  let summary = "place buffers in shared memory and in the 512 tensor memory columns";
+  let description = [{
+    Gives every `tcgen.alloc` an `offset` and the kernel the attributes `tcgen.smem_bytes`
+    (dynamic shared memory with 1024 bytes for barriers at `tcgen.barrier_offset`),
+    `tcgen.tmem_columns` (a power of two, or 0) and `tcgen.threads`. Operand images start at
+    multiples of 1024 bytes, scales at 128; accumulators at multiples of 32 columns, scales
+    at 4.
+
+    Runs the roles' channels for several small launches first. Roles that wait for each
+    other for ever, a signal that may be lost, and a wrong number of arrivals or bytes are
+    errors that name the channels.
+
+    Given offsets are kept. Buffers at given offsets that share space must be used in an
+    order that signals and waits enforce (rule R8); otherwise that is an error that names
+    both. When a memory is full, rings of loads lose slots (with a remark), then buffers
+    whose order is proven share space. Beyond 232448 bytes or 512 columns: an error with all
+    sizes. Numbers do not change.
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Hardware: Tcgen dialect in, LLVM and NVVM dialects out
 //===----------------------------------------------------------------------===//

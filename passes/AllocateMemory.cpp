@@ -1,0 +1,268 @@
+//===- AllocateMemory.cpp - Place buffers in shared and tensor memory -----===//
+//
+// First fit by alignment. Given offsets are kept. Buffers share space only
+// where it is needed, or asked for by offsets, and where a run of the channels
+// shows that one's uses all precede the other's (rule R8).
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/Roles/ChannelRun.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace flamia {
+#define GEN_PASS_DEF_ALLOCATEMEMORYPASS
+#include "passes/Passes.h.inc"
+} // namespace flamia
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::tcgen;
+
+namespace {
+
+constexpr int64_t kSmemLimit = 232448;
+constexpr int64_t kTmemColumns = 512;
+/// Room for the mbarriers and the tensor memory address, behind all buffers.
+constexpr int64_t kBarrierBytes = 1024;
+
+int64_t alignmentOf(BufferType type) {
+  if (type.getSpace() == Space::Tmem)
+    return type.getLayout() == Layout::Scales ? 4 : 32;
+  return type.getLayout() == Layout::Scales ? 128 : 1024;
+}
+
+int64_t sizeOf(AllocOp alloc) {
+  BufferType type = alloc.getType();
+  return type.getSlots() * type.getSlotSize();
+}
+
+/// Buffers of one memory and their places.
+class Memory {
+public:
+  Memory(Space space, const ChannelRun &run)
+      : unit(space == Space::Smem ? "bytes of shared memory"
+                                  : "tensor memory columns"),
+        run(run) {}
+
+  void add(AllocOp alloc) { allocs.push_back(alloc); }
+  bool empty() const { return allocs.empty(); }
+
+  /// Keeps the given offsets, places all others behind or between them.
+  /// Returns the end of the last buffer.
+  FailureOr<int64_t> place(bool share) {
+    places.clear();
+    end = 0;
+    for (AllocOp alloc : allocs)
+      if (alloc.getOffset() && failed(placeAt(alloc, *alloc.getOffset())))
+        return failure();
+    // Large alignments first leave no gaps.
+    for (int64_t alignment : {1024, 128, 32, 4})
+      for (AllocOp alloc : allocs)
+        if (!alloc.getOffset() && alignmentOf(alloc.getType()) == alignment)
+          record(alloc, firstFit(alloc, share));
+    return end;
+  }
+
+  void writeOffsets() {
+    for (auto &[op, range] : places)
+      cast<AllocOp>(op).setOffset(range.first);
+  }
+
+  /// Adds one note for each buffer with its size.
+  void describe(InFlightDiagnostic &diagnostic) {
+    for (AllocOp alloc : allocs)
+      diagnostic.attachNote(alloc.getLoc())
+          << sizeOf(alloc) << " " << unit << " for " << alloc.getType();
+  }
+
+private:
+  using Range = std::pair<int64_t, int64_t>;
+
+  static bool overlap(Range a, Range b) {
+    return a.first < b.second && b.first < a.second;
+  }
+
+  void record(AllocOp alloc, int64_t offset) {
+    places.insert({alloc, {offset, offset + sizeOf(alloc)}});
+    end = std::max(end, offset + sizeOf(alloc));
+  }
+
+  LogicalResult placeAt(AllocOp alloc, int64_t offset) {
+    int64_t alignment = alignmentOf(alloc.getType());
+    if (offset < 0 || offset % alignment != 0)
+      return alloc.emitError("expected an offset that is a multiple of ")
+             << alignment << ", but got " << offset;
+    Range range{offset, offset + sizeOf(alloc)};
+    for (auto &[op, other] : places) {
+      if (!overlap(range, other) || run.areOrdered(alloc, cast<AllocOp>(op)))
+        continue;
+      InFlightDiagnostic diagnostic =
+          alloc.emitError("buffer at ")
+          << range.first << ".." << range.second - 1
+          << " shares space with another one, but their uses are not ordered";
+      diagnostic.attachNote(op->getLoc())
+          << "the other buffer, at " << other.first << ".." << other.second - 1;
+      return diagnostic;
+    }
+    record(alloc, offset);
+    return success();
+  }
+
+  int64_t firstFit(AllocOp alloc, bool share) {
+    int64_t size = sizeOf(alloc), alignment = alignmentOf(alloc.getType());
+    int64_t offset = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (auto &[op, other] : places) {
+        if (!overlap({offset, offset + size}, other) ||
+            (share && run.areOrdered(alloc, cast<AllocOp>(op))))
+          continue;
+        offset = llvm::alignTo(other.second, alignment);
+        moved = true;
+      }
+    }
+    return offset;
+  }
+
+  StringRef unit;
+  const ChannelRun &run;
+  SmallVector<AllocOp> allocs;
+  llvm::MapVector<Operation *, Range> places;
+  int64_t end = 0;
+};
+
+struct AllocateMemoryPass
+    : public flamia::impl::AllocateMemoryPassBase<AllocateMemoryPass> {
+  using AllocateMemoryPassBase::AllocateMemoryPassBase;
+
+  void runOnOperation() override {
+    if (failed(allocate(getOperation())))
+      signalPassFailure();
+  }
+
+  LogicalResult allocate(KernelOp kernel) {
+    FailureOr<ChannelRun> run = ChannelRun::create(kernel);
+    if (failed(run))
+      return failure();
+    Memory smem(Space::Smem, *run), tmem(Space::Tmem, *run);
+    for (AllocOp alloc : kernel.getOps<AllocOp>())
+      (alloc.getType().getSpace() == Space::Smem ? smem : tmem).add(alloc);
+
+    Builder builder(&getContext());
+    FailureOr<int64_t> bytes = placeSmem(kernel, smem);
+    if (failed(bytes))
+      return failure();
+    FailureOr<int64_t> columns = placeTmem(kernel, tmem);
+    if (failed(columns))
+      return failure();
+    smem.writeOffsets();
+    tmem.writeOffsets();
+
+    int64_t warps = 0;
+    for (RoleOp role : kernel.getOps<RoleOp>())
+      warps += role.getWarps();
+    kernel->setAttr("tcgen.barrier_offset", builder.getI64IntegerAttr(*bytes));
+    kernel->setAttr("tcgen.smem_bytes",
+                    builder.getI64IntegerAttr(*bytes + kBarrierBytes));
+    kernel->setAttr("tcgen.tmem_columns", builder.getI64IntegerAttr(*columns));
+    kernel->setAttr("tcgen.threads", builder.getI64IntegerAttr(32 * warps));
+    return success();
+  }
+
+  /// Bytes of all buffers, rounded up for the barriers behind them.
+  FailureOr<int64_t> placeSmem(KernelOp kernel, Memory &smem) {
+    int64_t limit = kSmemLimit - kBarrierBytes;
+    for (;;) {
+      FailureOr<int64_t> end = smem.place(/*share=*/false);
+      if (failed(end))
+        return failure();
+      if (*end <= limit)
+        return llvm::alignTo(*end, 128);
+      if (shortenRing(kernel))
+        continue;
+      end = smem.place(/*share=*/true);
+      if (failed(end))
+        return failure();
+      if (*end <= limit)
+        return llvm::alignTo(*end, 128);
+      InFlightDiagnostic diagnostic =
+          kernel.emitError("needs ")
+          << *end + kBarrierBytes << " bytes of shared memory, of which "
+          << kBarrierBytes << " are for barriers; the limit is " << kSmemLimit;
+      smem.describe(diagnostic);
+      return diagnostic;
+    }
+  }
+
+  FailureOr<int64_t> placeTmem(KernelOp kernel, Memory &tmem) {
+    if (tmem.empty())
+      return 0;
+    FailureOr<int64_t> end = tmem.place(/*share=*/false);
+    if (succeeded(end) && *end > kTmemColumns)
+      end = tmem.place(/*share=*/true);
+    if (failed(end))
+      return failure();
+    if (*end > kTmemColumns) {
+      InFlightDiagnostic diagnostic =
+          kernel.emitError("needs ")
+          << *end << " columns of tensor memory; the limit is " << kTmemColumns;
+      tmem.describe(diagnostic);
+      return diagnostic;
+    }
+    return std::max<int64_t>(32, llvm::PowerOf2Ceil(*end));
+  }
+
+  /// Takes a slot from the ring that spends most on more than two slots, or,
+  /// when there is none, on two. Offsets that were given fix their ring.
+  bool shortenRing(KernelOp kernel) {
+    llvm::MapVector<Operation *, SmallVector<AllocOp>> rings;
+    auto addBuffer = [&](Value channel, Value buffer) {
+      SmallVector<AllocOp> &buffers = rings[channel.getDefiningOp()];
+      auto alloc = buffer.getDefiningOp<AllocOp>();
+      if (!llvm::is_contained(buffers, alloc))
+        buffers.push_back(alloc);
+    };
+    kernel.walk([&](Operation *op) {
+      if (auto load = dyn_cast<TmaLoadOp>(op))
+        addBuffer(load.getChannel(), load.getBuffer());
+      else if (auto load = dyn_cast<BulkLoadOp>(op))
+        addBuffer(load.getChannel(), load.getBuffer());
+    });
+    ChannelOp best;
+    std::pair<bool, int64_t> bestCost;
+    for (auto &[op, buffers] : rings) {
+      auto channel = cast<ChannelOp>(op);
+      int64_t slots = channel.getSlots(), bytes = 0;
+      if (slots < 2 ||
+          llvm::any_of(
+              buffers,
+              [](AllocOp alloc) { return alloc.getOffset().has_value(); }))
+        continue;
+      for (AllocOp alloc : buffers)
+        bytes += sizeOf(alloc);
+      std::pair<bool, int64_t> cost{slots > 2, bytes};
+      if (!best || cost > bestCost) {
+        best = channel;
+        bestCost = cost;
+      }
+    }
+    if (!best)
+      return false;
+    int64_t slots = best.getSlots() - 1;
+    best.setSlots(slots);
+    for (AllocOp alloc : rings[best]) {
+      BufferType type = alloc.getType();
+      alloc.getResult().setType(BufferType::get(
+          type.getContext(), type.getSpace(), type.getLayout(), slots,
+          type.getRows(), type.getCols(), type.getElementType()));
+    }
+    best.emitRemark("ring shortened to ")
+        << slots << " slots: shared memory is full";
+    return true;
+  }
+};
+
+} // namespace

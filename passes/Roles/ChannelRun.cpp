@@ -1,0 +1,388 @@
+//===- ChannelRun.cpp - Runs the channels of a kernel on paper ------------===//
+
+#include "passes/Roles/ChannelRun.h"
+#include "passes/Roles/ChannelTrace.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::tcgen;
+
+namespace flamia {
+
+/// One mbarrier.
+struct Barrier {
+  int64_t expected = 0, pending = 0;
+  SmallVector<unsigned> arrivals;
+  /// Events whose arrivals completed each phase.
+  SmallVector<SmallVector<unsigned>> phases;
+};
+
+/// The slots of a channel.
+struct ChannelState {
+  SmallVector<Barrier> full, empty;
+  /// Bytes announced and loaded, and the loads, by slot.
+  SmallVector<int64_t> announced, loaded;
+  SmallVector<SmallVector<unsigned>> loads;
+  /// For each waiting role and slot, the event of its last wait.
+  llvm::MapVector<Operation *, SmallVector<SmallVector<unsigned>>> waits;
+};
+
+/// One launch in execution.
+class Execution {
+public:
+  Execution(KernelOp kernel, ArrayRef<RoleTrace> traces)
+      : kernel(kernel), traces(traces) {}
+
+  FailureOr<ChannelRun::Record> run() {
+    start = addEvent({});
+    for (ChannelOp channel : kernel.getOps<ChannelOp>()) {
+      ChannelState &state = channels[channel];
+      state.full.resize(channel.getSlots());
+      state.empty.resize(channel.getSlots());
+      for (Barrier &barrier : state.full)
+        barrier.expected = barrier.pending = channel.getFull();
+      for (Barrier &barrier : state.empty)
+        barrier.expected = barrier.pending = channel.getEmpty();
+      state.announced.resize(channel.getSlots());
+      state.loaded.resize(channel.getSlots());
+      state.loads.resize(channel.getSlots());
+    }
+    for (FillScalesOp fill : kernel.getOps<FillScalesOp>())
+      for (int64_t slot = 0; slot < slotsOf(fill.getBuffer()); ++slot)
+        use(fill.getBuffer(), slot, start, /*replaces=*/true);
+    for (const RoleTrace &trace : traces) {
+      roles.push_back({&trace, 0, start, start});
+      for (const TraceEvent &event : trace.events)
+        if (auto wait = dyn_cast<WaitOp>(event.op))
+          channels[wait.getChannel().getDefiningOp()]
+              .waits[RoleOp(trace.role)]
+              .resize(channelOf(wait.getChannel()).getSlots());
+    }
+
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (Role &role : roles)
+        while (role.next < role.trace->events.size()) {
+          FailureOr<bool> done = step(role, role.trace->events[role.next]);
+          if (failed(done))
+            return failure();
+          if (!*done)
+            break;
+          ++role.next;
+          moved = true;
+        }
+    }
+    if (llvm::any_of(roles, [](const Role &role) {
+          return role.next < role.trace->events.size();
+        }))
+      return reportDeadlock();
+    return std::move(record);
+  }
+
+private:
+  struct Role {
+    const RoleTrace *trace;
+    size_t next;
+    /// Last event of the role's threads, and of the products it issued.
+    unsigned last, lastProduct;
+  };
+
+  static int64_t slotsOf(Value buffer) {
+    return cast<BufferType>(buffer.getType()).getSlots();
+  }
+  static ChannelOp channelOf(Value value) {
+    return value.getDefiningOp<ChannelOp>();
+  }
+  ChannelState &stateOf(Value channel) {
+    return channels[channel.getDefiningOp()];
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Events and uses of buffers
+  //===--------------------------------------------------------------------===//
+
+  unsigned addEvent(ArrayRef<unsigned> after) {
+    unsigned event = record.before.size();
+    llvm::BitVector before(event + 1);
+    for (unsigned other : after) {
+      before |= record.before[other];
+      before.set(other);
+    }
+    record.before.push_back(std::move(before));
+    return event;
+  }
+
+  unsigned threadEvent(Role &role, ArrayRef<unsigned> alsoAfter = {}) {
+    SmallVector<unsigned> after(alsoAfter);
+    after.push_back(role.last);
+    return role.last = addEvent(after);
+  }
+
+  /// Something that the tensor core does in its own time, in order.
+  unsigned productEvent(Role &role) {
+    return role.lastProduct = addEvent({threadEvent(role), role.lastProduct});
+  }
+
+  void use(Value buffer, int64_t slot, unsigned event, bool replaces) {
+    std::vector<ChannelRun::Life> &lives =
+        record.lives[buffer.getDefiningOp()][slot];
+    if (lives.empty() || replaces)
+      lives.emplace_back();
+    lives.back().uses.push_back(event);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Barriers
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult arrive(Barrier &barrier, Operation *op, int64_t count,
+                       unsigned event) {
+    if (count > barrier.pending)
+      return op->emitError("channel receives more arrivals than the ")
+             << barrier.expected << " it was declared for";
+    barrier.pending -= count;
+    barrier.arrivals.push_back(event);
+    if (barrier.pending == 0) {
+      barrier.pending = barrier.expected;
+      barrier.phases.push_back(std::move(barrier.arrivals));
+      barrier.arrivals.clear();
+    }
+    return success();
+  }
+
+  /// A full barrier completed another phase: every role that waits must have
+  /// seen the phase before.
+  LogicalResult checkSeen(ChannelState &state, int64_t slot, Operation *op) {
+    Barrier &barrier = state.full[slot];
+    int64_t before = static_cast<int64_t>(barrier.phases.size()) - 2;
+    if (before < 0 || !barrier.arrivals.empty())
+      return success();
+    for (auto &entry : state.waits) {
+      auto &waits = entry.second;
+      bool seen = static_cast<int64_t>(waits[slot].size()) > before &&
+                  llvm::any_of(barrier.phases.back(), [&](unsigned arrival) {
+                    const llvm::BitVector &order = record.before[arrival];
+                    unsigned wait = waits[slot][before];
+                    return wait < order.size() && order.test(wait);
+                  });
+      if (seen)
+        continue;
+      InFlightDiagnostic diagnostic =
+          op->emitError("channel is signalled again before role '")
+          << cast<RoleOp>(entry.first).getName()
+          << "' has waited for the last signal";
+      return diagnostic;
+    }
+    return success();
+  }
+
+  LogicalResult arriveFull(Value channel, int64_t slot, Operation *op,
+                           int64_t count, unsigned event) {
+    ChannelState &state = stateOf(channel);
+    if (failed(arrive(state.full[slot], op, count, event)))
+      return failure();
+    return checkSeen(state, slot, op);
+  }
+
+  int64_t arrivalsOf(Role &role, Agent agent) {
+    RoleOp op = role.trace->role;
+    return agent == Agent::Threads ? static_cast<int64_t>(op.getWarps()) : 1;
+  }
+
+  unsigned signalEvent(Role &role, Agent agent) {
+    return agent == Agent::Threads ? threadEvent(role) : productEvent(role);
+  }
+
+  /// Bytes of a load arrived; with the last ones the slot is full.
+  LogicalResult load(Role &role, Operation *op, Value channel, Value buffer,
+                     int64_t slot) {
+    unsigned event = addEvent({threadEvent(role)});
+    use(buffer, slot, event, /*replaces=*/true);
+    ChannelState &state = stateOf(channel);
+    state.loads[slot].push_back(event);
+    state.loaded[slot] += cast<BufferType>(buffer.getType()).getSlotSize();
+    if (state.loaded[slot] > state.announced[slot])
+      return op->emitError("expected ")
+             << state.announced[slot] << " bytes for the slot, but its loads "
+             << "bring " << state.loaded[slot];
+    if (state.loaded[slot] < state.announced[slot])
+      return success();
+    unsigned full = addEvent(state.loads[slot]);
+    state.announced[slot] = state.loaded[slot] = 0;
+    state.loads[slot].clear();
+    return arriveFull(channel, slot, op, 1, full);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // One step of one role
+  //===--------------------------------------------------------------------===//
+
+  /// Returns false when the role has to wait.
+  FailureOr<bool> step(Role &role, const TraceEvent &event) {
+    if (auto acquire = dyn_cast<AcquireOp>(event.op)) {
+      Barrier &empty = stateOf(acquire.getChannel()).empty[event.slot];
+      int64_t phases = empty.phases.size();
+      if (phases < event.round)
+        return false;
+      threadEvent(role, event.round == 0
+                            ? ArrayRef<unsigned>()
+                            : ArrayRef(empty.phases[event.round - 1]));
+      return true;
+    }
+    if (auto wait = dyn_cast<WaitOp>(event.op)) {
+      ChannelState &state = stateOf(wait.getChannel());
+      Barrier &full = state.full[event.slot];
+      int64_t phases = full.phases.size();
+      if (phases <= event.round)
+        return false;
+      unsigned waited = threadEvent(role, full.phases[event.round]);
+      state.waits[RoleOp(role.trace->role)][event.slot].push_back(waited);
+      return true;
+    }
+    if (failed(act(role, event)))
+      return failure();
+    return true;
+  }
+
+  LogicalResult act(Role &role, const TraceEvent &event) {
+    return TypeSwitch<Operation *, LogicalResult>(event.op)
+        .Case([&](ExpectOp expect) {
+          threadEvent(role);
+          stateOf(expect.getChannel()).announced[event.slot] +=
+              expect.getBytes();
+          return success();
+        })
+        .Case<TmaLoadOp, BulkLoadOp>([&](auto op) {
+          return load(role, op, op.getChannel(), op.getBuffer(), event.slot);
+        })
+        .Case([&](PublishOp publish) {
+          unsigned signal = signalEvent(role, publish.getAgent());
+          return arriveFull(publish.getChannel(), event.slot, publish,
+                            arrivalsOf(role, publish.getAgent()), signal);
+        })
+        .Case([&](ReleaseOp release) {
+          unsigned signal = signalEvent(role, release.getAgent());
+          Barrier &empty = stateOf(release.getChannel()).empty[event.slot];
+          return arrive(empty, release, arrivalsOf(role, release.getAgent()),
+                        signal);
+        })
+        .Case([&](ReadOp read) {
+          use(read.getBuffer(), event.slot, threadEvent(role),
+              /*replaces=*/false);
+          return success();
+        })
+        .Case<WriteOp, WriteScalesOp>([&](auto write) {
+          use(write.getBuffer(), event.slot, threadEvent(role),
+              /*replaces=*/true);
+          return success();
+        })
+        .Case([&](CopyScalesOp copy) {
+          unsigned done = productEvent(role);
+          use(copy.getSource(), event.operandSlots[0], done,
+              /*replaces=*/false);
+          use(copy.getTarget(), event.operandSlots[1], done, /*replaces=*/true);
+          return success();
+        })
+        .Case([&](MmaOp mma) {
+          unsigned done = productEvent(role);
+          Value buffers[] = {mma.getD(), mma.getA(), mma.getB(),
+                             mma.getAScales(), mma.getBScales()};
+          for (size_t i = 1; i < event.operandSlots.size(); ++i)
+            use(buffers[i], event.operandSlots[i], done, /*replaces=*/false);
+          use(buffers[0], event.operandSlots[0], done,
+              /*replaces=*/!event.accumulates);
+          return success();
+        })
+        .Case([&](DrainOp) {
+          threadEvent(role, role.lastProduct);
+          return success();
+        })
+        .Default(success());
+  }
+
+  LogicalResult reportDeadlock() {
+    InFlightDiagnostic diagnostic =
+        kernel.emitError("roles wait for each other for ever");
+    for (Role &role : roles) {
+      if (role.next >= role.trace->events.size())
+        continue;
+      Operation *op = role.trace->events[role.next].op;
+      bool acquires = isa<AcquireOp>(op);
+      RoleOp roleOp = role.trace->role;
+      Operation *channel = op->getOperand(0).getDefiningOp();
+      diagnostic.attachNote(op->getLoc())
+          << "role '" << roleOp.getName() << "' waits "
+          << (acquires ? "for a free slot" : "for a full slot")
+          << " of channel " << indexOf(channel);
+      diagnostic.attachNote(channel->getLoc())
+          << "channel " << indexOf(channel);
+    }
+    return diagnostic;
+  }
+
+  /// Channels are numbered in the order of their declaration.
+  int64_t indexOf(Operation *channel) {
+    int64_t index = 0;
+    for (ChannelOp other : kernel.getOps<ChannelOp>()) {
+      if (other == channel)
+        break;
+      ++index;
+    }
+    return index;
+  }
+
+  KernelOp kernel;
+  ArrayRef<RoleTrace> traces;
+  ChannelRun::Record record;
+  DenseMap<Operation *, ChannelState> channels;
+  SmallVector<Role> roles;
+  unsigned start = 0;
+};
+
+} // namespace flamia
+
+FailureOr<ChannelRun> ChannelRun::create(KernelOp kernel) {
+  ChannelRun run;
+  for (int64_t tiles = 0; tiles <= 3; ++tiles)
+    for (bool condition : {false, true}) {
+      SmallVector<RoleTrace> traces = traceRoles(kernel, {tiles, condition});
+      FailureOr<Record> record = Execution(kernel, traces).run();
+      if (failed(record))
+        return failure();
+      run.records.push_back(std::move(*record));
+      if (llvm::none_of(traces, [](const RoleTrace &trace) {
+            return trace.hasDataConditions;
+          }))
+        break;
+    }
+  return run;
+}
+
+bool ChannelRun::areOrdered(const Record &record, Operation *a,
+                            Operation *b) const {
+  auto slotsOfA = record.lives.find(a), slotsOfB = record.lives.find(b);
+  if (slotsOfA == record.lives.end() || slotsOfB == record.lives.end())
+    return true;
+  auto precedes = [&](const Life &first, const Life &second) {
+    return llvm::all_of(first.uses, [&](unsigned early) {
+      return llvm::all_of(second.uses, [&](unsigned late) {
+        const llvm::BitVector &before = record.before[late];
+        return early < before.size() && before.test(early);
+      });
+    });
+  };
+  for (auto &[slotOfA, livesOfA] : slotsOfA->second)
+    for (auto &[slotOfB, livesOfB] : slotsOfB->second)
+      for (const Life &x : livesOfA)
+        for (const Life &y : livesOfB)
+          if (!precedes(x, y) && !precedes(y, x))
+            return false;
+  return true;
+}
+
+bool ChannelRun::areOrdered(AllocOp a, AllocOp b) const {
+  return llvm::all_of(
+      records, [&](const Record &record) { return areOrdered(record, a, b); });
+}

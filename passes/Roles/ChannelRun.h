@@ -1,0 +1,56 @@
+//===- ChannelRun.h - Runs the channels of a kernel on paper ----*- C++ -*-===//
+//
+// Executes the traces of all roles for several small launches: finds cyclic
+// waits, signals that come before an earlier one was waited for, and the order
+// in which buffers are used. "Before" means by signals and waits, whatever the
+// speed of the roles. Products and scale copies of one role complete in the
+// order of their issue (facts: docs/dialect-tcgen.md).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAMIA_PASSES_ROLES_CHANNELRUN_H
+#define FLAMIA_PASSES_ROLES_CHANNELRUN_H
+
+#include "dialects/Tcgen/Tcgen.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <map>
+
+namespace flamia {
+
+class ChannelRun {
+public:
+  /// Runs a kernel of roles. A cyclic wait, a lost signal or a wrong number of
+  /// arrivals or bytes is an error that names the channels.
+  static mlir::FailureOr<ChannelRun> create(KernelOp kernel);
+
+  /// Whether two buffers may share space: of any two contents of theirs, all
+  /// uses of one come before all uses of the other.
+  bool areOrdered(tcgen::AllocOp a, tcgen::AllocOp b) const;
+
+private:
+  friend class Execution;
+
+  /// Uses of a slot from one writing that replaces its content to the next.
+  struct Life {
+    llvm::SmallVector<unsigned> uses;
+  };
+  /// What one launch leaves behind.
+  struct Record {
+    /// Events that come before each event.
+    std::vector<llvm::BitVector> before;
+    /// By buffer and slot.
+    llvm::DenseMap<mlir::Operation *, std::map<int64_t, std::vector<Life>>>
+        lives;
+  };
+  bool areOrdered(const Record &record, mlir::Operation *a,
+                  mlir::Operation *b) const;
+
+  std::vector<Record> records;
+};
+
+} // namespace flamia
+
+#endif // FLAMIA_PASSES_ROLES_CHANNELRUN_H

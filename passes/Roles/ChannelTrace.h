@@ -1,0 +1,50 @@
+//===- ChannelTrace.h - What a role does on a small input -------*- C++ -*-===//
+//
+// Unrolls a role for one small, made-up launch: sizes, work items and program
+// ids get values, loops and branches on them are followed. What remains is the
+// order in which the role uses channels and buffers. Equal sources have equal
+// values in all roles, so the traces of a kernel's roles belong together.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAMIA_PASSES_ROLES_CHANNELTRACE_H
+#define FLAMIA_PASSES_ROLES_CHANNELTRACE_H
+
+#include "dialects/Tcgen/Tcgen.h"
+
+namespace flamia {
+
+/// A made-up launch.
+struct Scenario {
+  /// Tile index of the work item; every extent is about this many tiles.
+  int64_t tiles = 0;
+  /// Value of conditions that depend on data.
+  bool condition = false;
+};
+
+/// One use of a channel or buffer: the operation and, of the channel it names,
+/// slot and how often this role went round the ring.
+struct TraceEvent {
+  mlir::Operation *op;
+  int64_t slot = 0;
+  int64_t round = 0;
+  /// Slots of d, a, b and both scales (tcgen.mma), or of source and target
+  /// (tcgen.copy_scales); whether a product accumulates.
+  llvm::SmallVector<int64_t, 5> operandSlots = {};
+  bool accumulates = false;
+};
+
+struct RoleTrace {
+  tcgen::RoleOp role;
+  llvm::SmallVector<TraceEvent> events;
+  /// Some condition depended on data.
+  bool hasDataConditions = false;
+};
+
+/// The trace of each role of a kernel. Loops run at most eight times.
+llvm::SmallVector<RoleTrace> traceRoles(KernelOp kernel,
+                                        const Scenario &scenario);
+
+} // namespace flamia
+
+#endif // FLAMIA_PASSES_ROLES_CHANNELTRACE_H
