@@ -42,8 +42,8 @@ void buildFlamiaPipeline(mlir::OpPassManager &manager,
 /// Adds the dialects that kernels are written in: Flamia, arith, math, scf.
 void registerFlamiaDialects(mlir::DialectRegistry &registry);
 
-/// The middle part: roles, channels and memory. Kernels of the Flamia dialect
-/// in, of the Tcgen dialect out.
+/// The middle part: kernels of the Flamia dialect in, roles, channels and
+/// placed buffers of the Tcgen dialect out.
 void buildTcgenPipeline(mlir::OpPassManager &manager,
                         const PipelineOptions &options);
 
@@ -53,7 +53,7 @@ void buildLLVMPipeline(mlir::OpPassManager &manager,
                        const PipelineOptions &options);
 
 /// Registers all passes and pipelines (`flamia-value-pipeline`,
-/// `flamia-to-llvm`) by name.
+/// `flamia-tcgen-pipeline`, `flamia-to-llvm`) by name.
 void registerFlamiaPassesAndPipelines();
 
 } // namespace flamia

@@ -56,10 +56,15 @@ void flamia::registerFlamiaDialects(DialectRegistry &registry) {
 
 void flamia::buildTcgenPipeline(OpPassManager &manager,
                                 const PipelineOptions &options) {
-  AssignRolesPassOptions roles;
-  roles.optLevel = options.optLevel;
-  manager.addNestedPass<KernelOp>(createAssignRolesPass(roles));
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  AssignRolesPassOptions assignRoles;
+  assignRoles.optLevel = options.optLevel;
+  manager.addNestedPass<KernelOp>(createAssignRolesPass(assignRoles));
   manager.addNestedPass<KernelOp>(createPipelinePass());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addNestedPass<KernelOp>(createAllocateMemoryPass());
 }
 
 void flamia::buildLLVMPipeline(OpPassManager &manager,
@@ -84,6 +89,12 @@ void flamia::registerFlamiaPassesAndPipelines() {
       "binds parameters, inserts safeguards and proves causality",
       [](OpPassManager &manager, const PipelineFlags &flags) {
         buildFlamiaPipeline(manager, flags.get());
+      });
+  PassPipelineRegistration<PipelineFlags>(
+      "flamia-tcgen-pipeline",
+      "turns tile programs into roles, channels and placed buffers",
+      [](OpPassManager &manager, const PipelineFlags &flags) {
+        buildTcgenPipeline(manager, flags.get());
       });
   PassPipelineRegistration<PipelineFlags>(
       "flamia-to-llvm", "lowers kernels with roles and memories to LLVM",
