@@ -85,6 +85,36 @@ LogicalResult KernelLowering::collect() {
   return success();
 }
 
+/// Arguments that a launch can pass (docs/launch-record.md).
+LogicalResult KernelLowering::checkArguments() {
+  for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+    Type element = type;
+    if (auto memref = dyn_cast<MemRefType>(type)) {
+      element = memref.getElementType();
+      if (memref.getRank() < 1 || !memref.getLayout().isIdentity() ||
+          memref.getMemorySpace())
+        return kernel.emitOpError("expected argument '")
+               << kernel.getArgName(index)
+               << "' to be a row-major tensor of rank 1 or more in global "
+                  "memory, but got "
+               << type;
+      if (isa<BFloat16Type, Float16Type, Float8E4M3FNType, Float8E8M0FNUType>(
+              element) ||
+          element.isInteger(8))
+        continue;
+    } else if (type.isIndex()) {
+      continue;
+    }
+    if (!element.isF32() && !element.isInteger(32) && !element.isInteger(64))
+      return kernel.emitOpError("expected argument '")
+             << kernel.getArgName(index)
+             << "' to be f32, i32, i64, index or a memref of f32, bf16, f16, "
+                "f8E4M3FN, f8E8M0FNU, i8, i32 or i64, but got "
+             << type;
+  }
+  return success();
+}
+
 LogicalResult KernelLowering::checkLimits() {
   if (tmemColumns > 0 && arch != "sm_100a" && arch != "sm_103a")
     return kernel.emitOpError("tensor memory not available on ")
@@ -498,7 +528,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
 }
 
 LogicalResult KernelLowering::run() {
-  if (failed(collect()) || failed(checkLimits()))
+  if (failed(checkArguments()) || failed(collect()) || failed(checkLimits()))
     return failure();
   emitEntry();
   emitPrologue();

@@ -176,6 +176,7 @@ private:
   };
 
   LogicalResult collect();
+  LogicalResult checkArguments();
   LogicalResult checkLimits();
   void emitEntry();
   void emitPrologue();

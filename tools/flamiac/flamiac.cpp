@@ -10,6 +10,7 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -36,17 +37,11 @@ static cl::opt<std::string>
 static cl::list<std::string>
     definitions("D", cl::Prefix, cl::desc("bind a compile-time parameter"),
                 cl::value_desc("name=value"), cl::cat(category));
-static cl::opt<Stage> stage(
-    "emit", cl::desc("what to write (default: cubin, launch record and PTX)"),
-    cl::init(Stage::Cubin),
-    cl::values(clEnumValN(Stage::Flamia, "flamia",
-                          "Flamia dialect, specialized and safeguarded"),
-               clEnumValN(Stage::Tcgen, "tcgen", "roles, channels, memory"),
-               clEnumValN(Stage::Nvvm, "nvvm", "LLVM and NVVM dialects"),
-               clEnumValN(Stage::Llvm, "llvm", "optimized LLVM IR"),
-               clEnumValN(Stage::Ptx, "ptx", "PTX"),
-               clEnumValN(Stage::Cubin, "cubin", "machine code")),
-    cl::cat(category));
+static cl::opt<std::string>
+    emit("emit",
+         cl::desc("stop at flamia, tcgen, nvvm, llvm, ptx or cubin (default: "
+                  "cubin, with launch record and PTX)"),
+         cl::value_desc("stage"), cl::init("cubin"), cl::cat(category));
 static cl::opt<std::string>
     outputPath("o", cl::desc("output file, folder (DIR/), or - for stdout"),
                cl::value_desc("path"), cl::cat(category));
@@ -112,7 +107,8 @@ static bool isFolder(StringRef path) {
 }
 
 /// Files of one artifact, under -o's rules.
-static void addFiles(const Artifact &artifact, std::vector<OutputFile> &files) {
+static void addFiles(const Artifact &artifact, Stage stage,
+                     std::vector<OutputFile> &files) {
   std::string out = outputPath;
   bool folder = out.empty() || isFolder(out);
   auto beside = [&](StringRef suffix) {
@@ -224,7 +220,7 @@ static llvm::Error compileFile(MLIRContext &context, Options &options,
     if (outputPath == "-" && kernel != kernels.front() &&
         options.stage <= Stage::Nvvm)
       artifact->text.insert(0, "// -----\n");
-    addFiles(*artifact, files);
+    addFiles(*artifact, options.stage, files);
   }
   for (StringRef folder : {StringRef(outputPath), StringRef(saveTemps)})
     if (folder.ends_with("/") || (!folder.empty() && folder == saveTemps))
@@ -242,7 +238,19 @@ static int compile(const char *program) {
     return fail("expected -O0 to -O3, but got -O" + llvm::Twine(optLevel));
   Options options;
   options.target = *target;
-  options.stage = stage;
+  auto stage = llvm::StringSwitch<std::optional<Stage>>(emit)
+                   .Case("flamia", Stage::Flamia)
+                   .Case("tcgen", Stage::Tcgen)
+                   .Case("nvvm", Stage::Nvvm)
+                   .Case("llvm", Stage::Llvm)
+                   .Case("ptx", Stage::Ptx)
+                   .Case("cubin", Stage::Cubin)
+                   .Default(std::nullopt);
+  if (!stage)
+    return fail("expected --emit=flamia, tcgen, nvvm, llvm, ptx or cubin, but "
+                "got '" +
+                emit + "'");
+  options.stage = *stage;
   options.optLevel = optLevel;
   options.lineInfo = lineInfo;
   options.verbose = verbose;
@@ -254,6 +262,7 @@ static int compile(const char *program) {
   driver::registerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   DefaultTimingManager timingManager;
@@ -298,11 +307,13 @@ int main(int argc, char **argv) {
   llvm::raw_string_ostream stream(complaint);
   if (!cl::ParseCommandLineOptions(
           argc, argv, "compiles kernels of the Flamia dialect\n", &stream)) {
-    StringRef text = StringRef(complaint).trim();
-    // "PROGRAM: text", sometimes with more lines: keep the text.
-    text.consume_front(argv[0]);
+    // "PROGRAM: text.  Try: ...": keep the text. Some options complain on
+    // stderr themselves.
+    StringRef text = StringRef(complaint).trim().split('\n').first;
+    text.consume_front(llvm::sys::path::filename(argv[0]));
     text.consume_front(": ");
-    return fail(text.split('\n').first + " (see --help)");
+    text = text.split(".  Try").first;
+    return text.empty() ? 1 : fail(text + " (see --help)");
   }
   int result = 1;
   llvm::thread worker(std::optional<unsigned>(kStackBytes),
