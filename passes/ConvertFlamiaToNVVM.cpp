@@ -75,12 +75,15 @@ LogicalResult KernelLowering::collect() {
   if (!roles.empty())
     threads = 32 * firstWarp;
   for (auto [name, value] :
-       {std::pair<StringRef, int64_t *>{"tcgen.smem_bytes", &bufferBytes},
+       {std::pair<StringRef, int64_t *>{"tcgen.smem_bytes", &smemBytes},
         {"tcgen.tmem_columns", &tmemColumns}})
     if (auto attr = kernel->getAttrOfType<IntegerAttr>(name))
       *value = std::max(*value, attr.getInt());
   if (tmemColumns > 0)
     tmemColumns = std::max<int64_t>(32, llvm::PowerOf2Ceil(tmemColumns));
+  // Barriers follow the buffers, in the room that flamia-allocate-memory left.
+  if (auto attr = kernel->getAttrOfType<IntegerAttr>("tcgen.barrier_offset"))
+    bufferBytes = attr.getInt();
   bufferBytes = llvm::alignTo(bufferBytes, 16);
   return success();
 }
@@ -131,7 +134,8 @@ LogicalResult KernelLowering::checkLimits() {
            << threads / 32;
   if (!roles.empty()) {
     // Drain barrier, then the word that receives the tensor memory address.
-    smemBytes = kSmemAlignment + bufferBytes + barrierBytes + 16;
+    smemBytes =
+        kSmemAlignment + std::max(smemBytes, bufferBytes + barrierBytes + 16);
     if (smemBytes > kMaxSmemBytes)
       return kernel.emitOpError("needs ")
              << smemBytes << " bytes of shared memory (" << bufferBytes

@@ -249,6 +249,9 @@ LogicalResult KernelLowering::lowerRead(tcgen::ReadOp op) {
            << type;
   SmallVector<Value> words;
   if (type.getSpace() == tcgen::Space::Tmem) {
+    // A read may follow a write of the same role without a channel between.
+    if (role && role->writesTmem)
+      NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
     words = loadTmem(tmemAddress(op.getBuffer(), get(op.getSlot())),
                      type.getSlotSize());
   } else {
