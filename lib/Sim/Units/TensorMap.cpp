@@ -185,7 +185,7 @@ unsigned boxCount(const TensorMap &map, unsigned d) {
 }
 
 uint32_t TensorMap::transactionBytes() const {
-  uint32_t bits = tmaElement(type).sharedBits;
+  uint32_t bits = tmaElement(type).globalBits;
   for (unsigned d = 0; d < rank; ++d)
     bits *= boxCount(*this, d);
   return bits / 8;
@@ -258,22 +258,141 @@ std::array<uint8_t, 128> TensorMap::toBytes() const {
   return bytes;
 }
 
-bool TensorMap::fromBytes(const uint8_t *bytes, TensorMap &map,
-                          std::string &error) {
+namespace {
+
+/// The fields without their rules; false when the bytes are no map.
+bool readFields(const uint8_t *bytes, TensorMap &map) {
   uint64_t word, check;
   std::memcpy(&word, bytes, 8);
   std::memcpy(&check, bytes + 120, 8);
-  if (word != magic || check != checkWord(bytes)) {
-    error = "the 128 bytes at this address are not a tensor map";
+  if (word != magic || check != checkWord(bytes))
     return false;
-  }
   map = TensorMap();
   unsigned offset = 8;
   forEachField(map, [&](auto &value) {
     std::memcpy(&value, bytes + offset, sizeof(value));
     offset += sizeof(value);
   });
-  return map.validate(error);
+  return true;
+}
+
+} // namespace
+
+bool TensorMap::fromBytes(const uint8_t *bytes, TensorMap &map,
+                          std::string &error) {
+  if (readFields(bytes, map))
+    return map.validate(error);
+  error = "the 128 bytes at this address are not a tensor map";
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// tensormap.replace
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+bool replaceEnum(TensorMap &map, TensorMapField field, uint64_t value,
+                 IssueList &issues) {
+  auto refused = [&](const char *name) {
+    return complain(issues, IssueKind::IllegalInstruction,
+                    "tensormap.replace: %s has no value %llu", name,
+                    static_cast<unsigned long long>(value));
+  };
+  switch (field) {
+  case TensorMapField::ElemType: {
+    // PTX numbers some types in another order than the driver does.
+    const TmaType types[] = {
+        TmaType::U8,           TmaType::U16,          TmaType::U32,
+        TmaType::S32,          TmaType::U64,          TmaType::S64,
+        TmaType::F16,          TmaType::F32,          TmaType::F32Ftz,
+        TmaType::F64,          TmaType::BF16,         TmaType::TF32,
+        TmaType::TF32Ftz,      TmaType::U4x16Align8B, TmaType::U4x16Align16B,
+        TmaType::U6x16Align16B};
+    if (value >= sizeof(types) / sizeof(types[0]))
+      return refused("elemtype");
+    map.type = types[value];
+    return true;
+  }
+  case TensorMapField::InterleaveLayout:
+    if (value > 2)
+      return refused("interleave_layout");
+    map.interleave = TmaInterleave(value);
+    return true;
+  case TensorMapField::SwizzleMode:
+    if (value > 3)
+      return refused("swizzle_mode");
+    // A 128-byte mode keeps an atomicity that was set before.
+    if (value < 3 || map.swizzle < TmaSwizzle::B128)
+      map.swizzle = TmaSwizzle(value);
+    return true;
+  case TensorMapField::SwizzleAtomicity:
+    if (value > 3)
+      return refused("swizzle_atomicity");
+    if (map.swizzle >= TmaSwizzle::B128)
+      map.swizzle = TmaSwizzle(uint8_t(TmaSwizzle::B128) + value);
+    else if (value != 0)
+      return complain(issues, IssueKind::IllegalInstruction,
+                      "tensormap.replace: swizzle_atomicity %llu needs "
+                      "swizzle_mode 3 to be set before it",
+                      static_cast<unsigned long long>(value));
+    return true;
+  case TensorMapField::FillMode:
+    if (value > 1)
+      return refused("fill_mode");
+    map.fill = TmaFill(value);
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
+bool replaceTensorMapField(uint8_t *bytes, TensorMapField field,
+                           unsigned ordinal, uint64_t value,
+                           IssueList &issues) {
+  TensorMap map;
+  if (!readFields(bytes, map)) {
+    for (unsigned i = 0; i < 128; ++i)
+      if (bytes[i] != 0)
+        return complain(issues, IssueKind::IllegalInstruction,
+                        "tensormap.replace: the 128 bytes at this address are "
+                        "not a tensor map");
+  }
+  unsigned limit = field == TensorMapField::GlobalStride ? 4 : 5;
+  if (ordinal >= limit)
+    return complain(issues, IssueKind::IllegalInstruction,
+                    "tensormap.replace: expected an ordinal below %u, but got "
+                    "%u",
+                    limit, ordinal);
+  switch (field) {
+  case TensorMapField::GlobalAddress:
+    map.address = value;
+    break;
+  case TensorMapField::Rank:
+    // Larger ranks are kept and refused at use.
+    map.rank = unsigned(value < 255 ? value + 1 : 255);
+    break;
+  case TensorMapField::BoxDim:
+    map.box[ordinal] = uint16_t(value < 0xffff ? value : 0xffff);
+    break;
+  case TensorMapField::GlobalDim:
+    map.dims[ordinal] = uint32_t(value);
+    break;
+  case TensorMapField::GlobalStride:
+    map.strides[ordinal] = value;
+    break;
+  case TensorMapField::ElementStride:
+    map.elementStrides[ordinal] = uint8_t(value < 0xff ? value : 0xff);
+    break;
+  default:
+    if (!replaceEnum(map, field, value, issues))
+      return false;
+  }
+  std::array<uint8_t, 128> replaced = map.toBytes();
+  std::memcpy(bytes, replaced.data(), replaced.size());
+  return true;
 }
 
 } // namespace flamia::sim

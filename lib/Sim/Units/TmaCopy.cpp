@@ -37,8 +37,7 @@ uint32_t swizzled(uint32_t a, TmaSwizzle swizzle) {
 enum class Direction { Load, Store };
 
 bool checkCopy(const TensorMap &map, const int32_t *coords, unsigned count,
-               uint32_t address, const SharedView &smem, Direction direction,
-               IssueList &issues) {
+               uint32_t address, Direction direction, IssueList &issues) {
   const char *what =
       direction == Direction::Load ? "tensor load" : "tensor store";
   if (map.interleave != TmaInterleave::None)
@@ -182,9 +181,13 @@ bool loadRow(const TensorMap &map, const BoxRow &row, const SharedView &smem,
   }
   TmaElement element = tmaElement(map.type);
   if (element.globalBits != element.sharedBits) {
-    // Units of 16 elements; what the padding holds is not defined, so zero.
+    // Units of 16 elements. PTX leaves their padding undefined: make it
+    // something that a reader would notice.
     unsigned unit = element.globalBits * 2;
-    std::memset(bytes, 0, size);
+    for (unsigned i = 0; i < size; i += 16) {
+      std::memset(bytes + i, 0, unit);
+      std::memset(bytes + i + unit, 0xff, 16 - unit);
+    }
     for (unsigned i = 0; i < inside; i += unit)
       std::memcpy(bytes + (row.first + i) / unit * 16, source + i, unit);
     writeRow(map, row, bytes, smem);
@@ -210,7 +213,7 @@ bool loadRow(const TensorMap &map, const BoxRow &row, const SharedView &smem,
 
 bool tmaLoad(const TensorMap &map, const int32_t *coords, uint32_t dst,
              const SharedView &smem, GlobalSpace &global, IssueList &issues) {
-  if (!checkCopy(map, coords, map.rank, dst, smem, Direction::Load, issues) ||
+  if (!checkCopy(map, coords, map.rank, dst, Direction::Load, issues) ||
       !checkImage(dst, map.imageBytes(), "tensor load", smem, issues))
     return false;
   return forEachRow(map, coords, dst, [&](const BoxRow &row) {
@@ -218,15 +221,24 @@ bool tmaLoad(const TensorMap &map, const int32_t *coords, uint32_t dst,
   });
 }
 
+namespace {
+
+bool checkFourRows(const TensorMap &map, const char *what, IssueList &issues) {
+  if (map.rank == 2 && map.box[1] == 1)
+    return true;
+  return complain(issues, IssueKind::IllegalInstruction,
+                  "%s: expected a tensor map of rank 2 with boxDim[1] = 1, but "
+                  "got rank %u and %u",
+                  what, map.rank, map.box[1]);
+}
+
+} // namespace
+
 bool tmaGather4(const TensorMap &map, const int32_t *coords, uint32_t dst,
                 const SharedView &smem, GlobalSpace &global,
                 IssueList &issues) {
-  if (map.rank != 2 || map.box[1] != 1)
-    return complain(issues, IssueKind::IllegalInstruction,
-                    "tile::gather4: expected a tensor map of rank 2 with "
-                    "boxDim[1] = 1, but got rank %u and %u",
-                    map.rank, map.box[1]);
-  if (!checkCopy(map, coords, 1, dst, smem, Direction::Load, issues) ||
+  if (!checkFourRows(map, "tile::gather4", issues) ||
+      !checkCopy(map, coords, 1, dst, Direction::Load, issues) ||
       !checkImage(dst, 4 * rowPitch(map), "tile::gather4", smem, issues))
     return false;
   for (unsigned i = 0; i < 4; ++i) {
@@ -243,15 +255,12 @@ bool tmaGather4(const TensorMap &map, const int32_t *coords, uint32_t dst,
 
 namespace {
 
-/// Store and reduce: visit(destination, row bytes, count) for the part of every
-/// row that is inside the map.
+/// Calls apply(destination, row bytes, count) for the part of every row that is
+/// inside the map.
 template <typename Apply>
 bool storeRows(const TensorMap &map, const int32_t *coords, uint32_t src,
                const SharedView &smem, GlobalSpace &global, IssueList &issues,
                Apply apply) {
-  if (!checkCopy(map, coords, map.rank, src, smem, Direction::Store, issues) ||
-      !checkImage(src, map.imageBytes(), "tensor store", smem, issues))
-    return false;
   return forEachRow(map, coords, src, [&](const BoxRow &row) {
     unsigned inside = row.last - row.first;
     if (inside == 0)
@@ -268,25 +277,50 @@ bool storeRows(const TensorMap &map, const int32_t *coords, uint32_t src,
   });
 }
 
+bool copyBytes(uint8_t *target, const uint8_t *bytes, unsigned size) {
+  std::memcpy(target, bytes, size);
+  return true;
+}
+
+bool checkStore(const TensorMap &map, const int32_t *coords, uint32_t src,
+                const SharedView &smem, IssueList &issues) {
+  return checkCopy(map, coords, map.rank, src, Direction::Store, issues) &&
+         checkImage(src, map.imageBytes(), "tensor store", smem, issues);
+}
+
 } // namespace
 
 bool tmaStore(const TensorMap &map, const int32_t *coords, uint32_t src,
               const SharedView &smem, GlobalSpace &global, IssueList &issues) {
-  return storeRows(map, coords, src, smem, global, issues,
-                   [](uint8_t *target, const uint8_t *bytes, unsigned size) {
-                     std::memcpy(target, bytes, size);
-                     return true;
-                   });
+  return checkStore(map, coords, src, smem, issues) &&
+         storeRows(map, coords, src, smem, global, issues, copyBytes);
 }
 
 bool tmaReduce(const TensorMap &map, const int32_t *coords, uint32_t src,
                TmaReduce op, const SharedView &smem, GlobalSpace &global,
                IssueList &issues) {
-  return storeRows(map, coords, src, smem, global, issues,
+  return checkStore(map, coords, src, smem, issues) &&
+         storeRows(map, coords, src, smem, global, issues,
                    [&](uint8_t *target, const uint8_t *bytes, unsigned size) {
                      return reduceElements(map.type, op, target, bytes, size,
                                            issues);
                    });
+}
+
+bool tmaScatter4(const TensorMap &map, const int32_t *coords, uint32_t src,
+                 const SharedView &smem, GlobalSpace &global,
+                 IssueList &issues) {
+  if (!checkFourRows(map, "tile::scatter4", issues) ||
+      !checkCopy(map, coords, 5, src, Direction::Store, issues) ||
+      !checkImage(src, 4 * rowPitch(map), "tile::scatter4", smem, issues))
+    return false;
+  for (unsigned i = 0; i < 4; ++i) {
+    int32_t rowCoords[2] = {coords[0], coords[1 + i]};
+    if (!storeRows(map, rowCoords, src + i * rowPitch(map), smem, global,
+                   issues, copyBytes))
+      return false;
+  }
+  return true;
 }
 
 } // namespace flamia::sim

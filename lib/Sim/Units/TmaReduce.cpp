@@ -9,6 +9,7 @@
 #include "flamia/Sim/Units/TensorMap.h"
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace flamia::sim {
 
@@ -43,8 +44,8 @@ uint32_t asBits(float value) {
   return bits;
 }
 
-/// Unsigned and signed integers; bitwise operations need Unsigned.
-template <typename T, bool Bitwise>
+/// Integers; inc and dec exist for u32 only.
+template <typename T>
 bool reduceIntegers(TmaReduce op, uint8_t *dst, const uint8_t *src,
                     uint64_t size) {
   using U = std::make_unsigned_t<T>;
@@ -59,27 +60,24 @@ bool reduceIntegers(TmaReduce op, uint8_t *dst, const uint8_t *src,
     combineAll<T>(dst, src, size, [](T x, T y) { return std::max(x, y); });
     return true;
   case TmaReduce::And:
-    if (Bitwise)
-      combineAll<U>(dst, src, size, [](U x, U y) { return U(x & y); });
-    return Bitwise;
+    combineAll<U>(dst, src, size, [](U x, U y) { return U(x & y); });
+    return true;
   case TmaReduce::Or:
-    if (Bitwise)
-      combineAll<U>(dst, src, size, [](U x, U y) { return U(x | y); });
-    return Bitwise;
+    combineAll<U>(dst, src, size, [](U x, U y) { return U(x | y); });
+    return true;
   case TmaReduce::Xor:
-    if (Bitwise)
-      combineAll<U>(dst, src, size, [](U x, U y) { return U(x ^ y); });
-    return Bitwise;
+    combineAll<U>(dst, src, size, [](U x, U y) { return U(x ^ y); });
+    return true;
   case TmaReduce::Inc:
-    if (sizeof(T) == 4 && Bitwise)
+    if (std::is_same_v<T, uint32_t>)
       combineAll<U>(dst, src, size,
                     [](U x, U y) { return U(x >= y ? 0 : x + 1); });
-    return sizeof(T) == 4 && Bitwise;
+    return std::is_same_v<T, uint32_t>;
   case TmaReduce::Dec:
-    if (sizeof(T) == 4 && Bitwise)
+    if (std::is_same_v<T, uint32_t>)
       combineAll<U>(dst, src, size,
                     [](U x, U y) { return U(x == 0 || x > y ? y : x - 1); });
-    return sizeof(T) == 4 && Bitwise;
+    return std::is_same_v<T, uint32_t>;
   }
   return false;
 }
@@ -118,16 +116,16 @@ bool reduceElements(TmaType type, TmaReduce op, uint8_t *dst,
   bool done = false;
   switch (type) {
   case TmaType::U32:
-    done = reduceIntegers<uint32_t, true>(op, dst, src, size);
+    done = reduceIntegers<uint32_t>(op, dst, src, size);
     break;
   case TmaType::S32:
-    done = reduceIntegers<int32_t, false>(op, dst, src, size);
+    done = reduceIntegers<int32_t>(op, dst, src, size);
     break;
   case TmaType::U64:
-    done = reduceIntegers<uint64_t, true>(op, dst, src, size);
+    done = reduceIntegers<uint64_t>(op, dst, src, size);
     break;
   case TmaType::S64:
-    done = reduceIntegers<int64_t, false>(op, dst, src, size);
+    done = reduceIntegers<int64_t>(op, dst, src, size);
     break;
   case TmaType::F16:
     done = reduceHalves(op, dst, src, size, f16ToF32,

@@ -487,39 +487,6 @@ TEST_F(TensorMapCopy, ReduceAddF32KeepsSubnormals) {
   EXPECT_NE(message().find(".min does not exist"), std::string::npos);
 }
 
-TEST_F(TensorMapCopy, ReduceOperations) {
-  auto reduce = [&](TmaType type, TmaReduce op, auto x, auto y) {
-    decltype(x) result = x;
-    EXPECT_TRUE(reduceElements(type, op, reinterpret_cast<uint8_t *>(&result),
-                               reinterpret_cast<const uint8_t *>(&y), sizeof(x),
-                               issues))
-        << message();
-    return result;
-  };
-  EXPECT_EQ(reduce(TmaType::U32, TmaReduce::Add, 0xffffffffu, 2u), 1u);
-  EXPECT_EQ(reduce(TmaType::S32, TmaReduce::Min, -3, 2), -3);
-  EXPECT_EQ(reduce(TmaType::U32, TmaReduce::Max, 0xfffffff0u, 2u), 0xfffffff0u);
-  EXPECT_EQ(reduce(TmaType::U64, TmaReduce::Xor, uint64_t(5), uint64_t(6)), 3u);
-  EXPECT_EQ(reduce(TmaType::U32, TmaReduce::Inc, 7u, 7u), 0u);
-  EXPECT_EQ(reduce(TmaType::U32, TmaReduce::Inc, 6u, 7u), 7u);
-  EXPECT_EQ(reduce(TmaType::U32, TmaReduce::Dec, 0u, 7u), 7u);
-  EXPECT_EQ(reduce(TmaType::U32, TmaReduce::And, 12u, 10u), 8u);
-  EXPECT_EQ(reduce(TmaType::U32, TmaReduce::Or, 12u, 10u), 14u);
-  EXPECT_EQ(
-      reduce(TmaType::BF16, TmaReduce::Add, uint16_t(0x3f80), uint16_t(0x3f81)),
-      0x4000); // 2 + 2^-7 ties to even
-  EXPECT_EQ(
-      reduce(TmaType::F16, TmaReduce::Add, uint16_t(0x3c00), uint16_t(0x1000)),
-      0x3c00); // 1 + 2^-11 ties to even
-  EXPECT_EQ(
-      reduce(TmaType::F16, TmaReduce::Max, uint16_t(0xbc00), uint16_t(0x8000)),
-      0x8000);
-  EXPECT_EQ(reduce(TmaType::F64, TmaReduce::Add, 0.5, 0.25), 0.75);
-  uint8_t byte = 0;
-  EXPECT_FALSE(
-      reduceElements(TmaType::U8, TmaReduce::Add, &byte, &byte, 1, issues));
-}
-
 TEST_F(TensorMapCopy, Gather4) {
   map.box = {128, 1, 1, 1, 1};
   const int32_t coords[5] = {128, 3, 99, 100, 0};
@@ -537,27 +504,49 @@ TEST_F(TensorMapCopy, Gather4) {
   EXPECT_FALSE(tmaGather4(map, coords, 0, view(), space, issues));
 }
 
+TEST_F(TensorMapCopy, Scatter4) {
+  map.box = {128, 1, 1, 1, 1};
+  std::vector<uint8_t> before = space.bytes;
+  for (unsigned i = 0; i < 512; ++i)
+    shared[i] = uint8_t(0x80 + i / 128);
+  const int32_t coords[5] = {0, 5, 2, 100, 7};
+  ASSERT_TRUE(tmaScatter4(map, coords, 0, view(), space, issues)) << message();
+  for (size_t i = 0; i < before.size(); ++i) {
+    size_t row = i / 256;
+    uint8_t expected = before[i];
+    if (i % 256 < 128)
+      expected = row == 5 ? 0x80 : row == 2 ? 0x81 : row == 7 ? 0x83 : expected;
+    ASSERT_EQ(space.bytes[i], expected) << i;
+  }
+  const int32_t negative[5] = {0, 5, -2, 1, 7};
+  EXPECT_FALSE(tmaScatter4(map, negative, 0, view(), space, issues));
+}
+
 TEST_F(TensorMapCopy, FourAndSixBitTypes) {
   map.type = TmaType::U4x16Align16B;
   map.dims = {256, 4, 1, 1, 1};
   map.box = {128, 4, 1, 1, 1};
   ASSERT_EQ(error(), "");
-  EXPECT_EQ(map.transactionBytes(), 512u);
+  // The padding is not counted.
+  EXPECT_EQ(map.transactionBytes(), 256u);
+  EXPECT_EQ(map.imageBytes(), 512u);
   const int32_t coords[2] = {128, 0};
   ASSERT_TRUE(tmaLoad(map, coords, 0, view(), space, issues)) << message();
   for (unsigned row = 0; row < 4; ++row)
     for (unsigned unit = 0; unit < 8; ++unit)
       for (unsigned byte = 0; byte < 16; ++byte)
         EXPECT_EQ(shared[row * 128 + (unit ^ row) * 16 + byte],
-                  byte < 8 ? space.bytes[row * 256 + 64 + unit * 8 + byte] : 0);
+                  byte < 8 ? space.bytes[row * 256 + 64 + unit * 8 + byte]
+                           : 0xff);
   const int32_t odd[2] = {64, 0};
   EXPECT_FALSE(tmaLoad(map, odd, 0, view(), space, issues));
   EXPECT_FALSE(tmaStore(map, coords, 0, view(), space, issues));
 
   map.type = TmaType::U6x16Align16B;
+  EXPECT_EQ(map.transactionBytes(), 384u);
   ASSERT_TRUE(tmaLoad(map, coords, 0, view(), space, issues)) << message();
   EXPECT_EQ(shared[16 + 11], space.bytes[96 + 12 + 11]);
-  EXPECT_EQ(shared[16 + 12], 0);
+  EXPECT_EQ(shared[16 + 12], 0xff);
 
   map.type = TmaType::U4x16Align8B;
   map.box[0] = 256;

@@ -66,7 +66,9 @@ struct TensorMap {
   bool validate(std::string &error) const;
 
   /// Bytes that a load signals to its mbarrier: the whole box, out-of-bounds
-  /// elements included.
+  /// elements included. The padded 4- and 6-bit types count without their
+  /// padding (CUTLASS and Triton both expect 8192 bytes of a 128 x 128 box of
+  /// 16U4_ALIGN16B, which takes 16384 of shared memory).
   uint32_t transactionBytes() const;
 
   /// Bytes of shared memory from the destination address on that the image
@@ -79,6 +81,28 @@ struct TensorMap {
   static bool fromBytes(const uint8_t *bytes, TensorMap &map,
                         std::string &error);
 };
+
+/// `tensormap.replace.tile.FIELD`.
+enum class TensorMapField {
+  GlobalAddress,
+  Rank,
+  BoxDim,
+  GlobalDim,
+  GlobalStride,
+  ElementStride,
+  ElemType,
+  InterleaveLayout,
+  SwizzleMode,
+  SwizzleAtomicity,
+  FillMode
+};
+
+/// Replaces one field of the opaque \p bytes; \p value as in PTX (rank minus
+/// one, PTX's own element type codes). 128 zero bytes are a map to be filled
+/// in; its rules are checked when it is used. \p ordinal is the dimension of
+/// the fields that have several (global_stride: 0 is dimension 1).
+bool replaceTensorMapField(uint8_t *bytes, TensorMapField field,
+                           unsigned ordinal, uint64_t value, IssueList &issues);
 
 /// Global memory as a tensor copy sees it.
 class GlobalSpace {
@@ -111,6 +135,11 @@ bool tmaReduce(const TensorMap &map, const int32_t *coords, uint32_t src,
 /// tile::gather4: rank 2 map with box {c, 1}; coordinates {x, y0, y1, y2, y3}.
 bool tmaGather4(const TensorMap &map, const int32_t *coords, uint32_t dst,
                 const SharedView &smem, GlobalSpace &global, IssueList &issues);
+
+/// tile::scatter4, the store of what gather4 loads.
+bool tmaScatter4(const TensorMap &map, const int32_t *coords, uint32_t src,
+                 const SharedView &smem, GlobalSpace &global,
+                 IssueList &issues);
 
 /// Reduces \p size bytes of elements of \p type from \p src into \p dst (both
 /// host pointers): cp.reduce.async.bulk without a tensor map. False when the
