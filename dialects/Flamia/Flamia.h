@@ -27,6 +27,10 @@
 #include "dialects/Flamia/FlamiaOps.h.inc"
 
 namespace flamia {
+/// Largest extent of a tile: what 512 columns of tensor memory and the shared
+/// memory of one CTA can hold beside others.
+inline constexpr int64_t maxTileExtent = 256;
+
 /// Rows and columns of a tile value's type (tensor or scaled).
 std::pair<int64_t, int64_t> getTileShape(mlir::Type type);
 } // namespace flamia

@@ -1,4 +1,9 @@
 //===- FlamiaOps.cpp - Verifiers of the Flamia dialect --------------------===//
+//
+// Each verifier looks at its own op only. An extent `?` fits any other: it is
+// checked again once flamia-specialize has bound it.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
 #include "mlir/IR/Builders.h"
@@ -12,19 +17,312 @@ using namespace flamia;
 #define GET_OP_CLASSES
 #include "dialects/Flamia/FlamiaOps.cpp.inc"
 
-LogicalResult DimOp::verify() { return success(); }
-LogicalResult WorkItemOp::verify() { return success(); }
-LogicalResult LoadOp::verify() { return success(); }
-LogicalResult LoadScaledOp::verify() { return success(); }
-LogicalResult StoreOp::verify() { return success(); }
-LogicalResult StorePayloadOp::verify() { return success(); }
-LogicalResult StoreScalesOp::verify() { return success(); }
-LogicalResult TransposeOp::verify() { return success(); }
-LogicalResult DotOp::verify() { return success(); }
-LogicalResult QuantizeOp::verify() { return success(); }
-LogicalResult RoundLikeOp::verify() { return success(); }
-LogicalResult HadamardOp::verify() { return success(); }
-LogicalResult FullOp::verify() { return success(); }
-LogicalResult BroadcastOp::verify() { return success(); }
-LogicalResult ReduceOp::verify() { return success(); }
-LogicalResult MaskOp::verify() { return success(); }
+//===----------------------------------------------------------------------===//
+// Shared checks
+//===----------------------------------------------------------------------===//
+
+static bool fits(int64_t a, int64_t b) {
+  return ShapedType::isDynamic(a) || ShapedType::isDynamic(b) || a == b;
+}
+
+static bool sameShape(Type a, Type b) {
+  auto [rowsA, colsA] = getTileShape(a);
+  auto [rowsB, colsB] = getTileShape(b);
+  return fits(rowsA, rowsB) && fits(colsA, colsB);
+}
+
+static Type elementTypeOf(Type type) {
+  if (auto scaled = dyn_cast<ScaledType>(type))
+    return scaled.getElementType();
+  return cast<ShapedType>(type).getElementType();
+}
+
+/// A tile that could never be held: caught here, before any pass spends time.
+static LogicalResult verifyExtents(Operation *op, StringRef name, Type type) {
+  auto [rows, cols] = getTileShape(type);
+  for (int64_t extent : {rows, cols})
+    if (!ShapedType::isDynamic(extent) &&
+        (extent < 1 || extent > maxTileExtent))
+      return op->emitOpError("expected extents of '")
+             << name << "' to be 1 to " << maxTileExtent << ", but got " << type
+             << "; a tile must fit 512 columns of tensor memory and 227 KB of "
+                "shared memory";
+  return success();
+}
+
+/// One index for each dimension of a global tensor, which has at least one.
+static LogicalResult verifyPlace(Operation *op, StringRef name, Value global,
+                                 OperandRange indices, int64_t rows,
+                                 Value limit) {
+  auto memref = cast<MemRefType>(global.getType());
+  if (memref.getRank() == 0)
+    return op->emitOpError("expected '")
+           << name << "' to have rank 1 or more, but got " << memref;
+  if (!memref.getLayout().isIdentity())
+    return op->emitOpError("expected '")
+           << name << "' to be row-major, but got " << memref;
+  if (int64_t(indices.size()) != memref.getRank())
+    return op->emitOpError("expected ")
+           << memref.getRank() << " indices for '" << name << "', but got "
+           << indices.size();
+  if (memref.getRank() == 1 && !fits(rows, 1))
+    return op->emitOpError("expected 1 row for '")
+           << name << "' of rank 1, but got " << rows;
+  if (memref.getRank() == 1 && limit)
+    return op->emitOpError("expected no limit of rows for '")
+           << name << "' of rank 1";
+  return success();
+}
+
+static LogicalResult verifyElement(Operation *op, StringRef nameA, Type a,
+                                   StringRef nameB, Type b) {
+  if (elementTypeOf(a) == elementTypeOf(b))
+    return success();
+  return op->emitOpError("expected elements of '")
+         << nameA << "' and '" << nameB << "' to be alike, but got "
+         << elementTypeOf(a) << " and " << elementTypeOf(b);
+}
+
+/// Plain tiles in global memory hold f32, bf16 or f16.
+static LogicalResult verifyPlainElement(Operation *op, StringRef name,
+                                        Type type) {
+  Type element = elementTypeOf(type);
+  if (element.isF32() || element.isBF16() || element.isF16())
+    return success();
+  return op->emitOpError("expected elements of '")
+         << name << "' to be f32, bf16 or f16, but got " << element;
+}
+
+/// Elements that share a scale along a product's contracted axis.
+static int64_t scaleUnit(ScaledType type) {
+  return isa<Float8E8M0FNUType>(type.getScaleType()) ? 32 : 16;
+}
+
+/// A block must be constant over whole scale units along \p along.
+static LogicalResult verifyBlockAlong(Operation *op, StringRef name,
+                                      ScaledType type, Axis along) {
+  int64_t block =
+      along == Axis::Rows ? type.getBlockRows() : type.getBlockCols();
+  if (ShapedType::isDynamic(block) || block % scaleUnit(type) == 0)
+    return success();
+  return op->emitOpError("expected scale block of '")
+         << name << "' to be a multiple of " << scaleUnit(type)
+         << " elements along " << stringifyAxis(along) << ", but got " << block;
+}
+
+/// `scales` is [tiles, heads, 512] of the scale type, with two indices.
+static LogicalResult verifyScales(Operation *op, StringRef name, Value scales,
+                                  OperandRange indices, ScaledType type,
+                                  Axis along) {
+  auto memref = cast<MemRefType>(scales.getType());
+  if (memref.getRank() != 3 || memref.getDimSize(2) != 512)
+    return op->emitOpError("expected '")
+           << name << "' to be [tiles, heads, 512], but got " << memref;
+  if (memref.getElementType() != type.getScaleType())
+    return op->emitOpError("expected elements of '")
+           << name << "' to be " << type.getScaleType() << ", but got "
+           << memref.getElementType();
+  if (indices.size() != 2)
+    return op->emitOpError("expected 2 indices for '")
+           << name << "', but got " << indices.size();
+  return verifyBlockAlong(op, "the tile", type, along);
+}
+
+//===----------------------------------------------------------------------===//
+// Launch geometry
+//===----------------------------------------------------------------------===//
+
+LogicalResult DimOp::verify() {
+  auto memref = cast<MemRefType>(getSource().getType());
+  if (int64_t(getDimension()) < 0 ||
+      int64_t(getDimension()) >= memref.getRank())
+    return emitOpError("expected a dimension of ")
+           << memref << ", but got " << int64_t(getDimension());
+  return success();
+}
+
+LogicalResult WorkItemOp::verify() {
+  auto memref = cast<MemRefType>(getWork().getType());
+  if (memref.getDimSize(1) != 4)
+    return emitOpError("expected a work list [items, 4], but got ") << memref;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Loads and stores
+//===----------------------------------------------------------------------===//
+
+LogicalResult LoadOp::verify() {
+  Type type = getResult().getType();
+  if (failed(verifyExtents(*this, "result", type)) ||
+      failed(verifyPlace(*this, "source", getSource(), getIndices(),
+                         getTileShape(type).first, getLimit())) ||
+      failed(verifyPlainElement(*this, "result", type)))
+    return failure();
+  return verifyElement(*this, "source", getSource().getType(), "result", type);
+}
+
+LogicalResult LoadScaledOp::verify() {
+  ScaledType type = getResult().getType();
+  if (failed(verifyPlace(*this, "source", getSource(), getIndices(),
+                         type.getRows(), getLimit())) ||
+      failed(verifyElement(*this, "source", getSource().getType(), "result",
+                           type)))
+    return failure();
+  return verifyScales(*this, "scales", getScales(), getScaleIndices(), type,
+                      getAlong());
+}
+
+LogicalResult StoreOp::verify() {
+  Type type = getValue().getType();
+  if (failed(verifyExtents(*this, "value", type)) ||
+      failed(verifyPlace(*this, "target", getTarget(), getIndices(),
+                         getTileShape(type).first, getLimit())) ||
+      failed(verifyPlainElement(*this, "value", type)))
+    return failure();
+  return verifyElement(*this, "value", type, "target", getTarget().getType());
+}
+
+LogicalResult StorePayloadOp::verify() {
+  ScaledType type = getValue().getType();
+  if (failed(verifyPlace(*this, "target", getTarget(), getIndices(),
+                         type.getRows(), getLimit())))
+    return failure();
+  return verifyElement(*this, "value", type, "target", getTarget().getType());
+}
+
+LogicalResult StoreScalesOp::verify() {
+  return verifyScales(*this, "target", getTarget(), getIndices(),
+                      getValue().getType(), getAlong());
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+LogicalResult TransposeOp::verify() {
+  Type from = getSource().getType(), to = getResult().getType();
+  auto [rows, cols] = getTileShape(from);
+  auto [toRows, toCols] = getTileShape(to);
+  auto scaledFrom = dyn_cast<ScaledType>(from);
+  auto scaledTo = dyn_cast<ScaledType>(to);
+  bool ok = fits(rows, toCols) && fits(cols, toRows) &&
+            elementTypeOf(from) == elementTypeOf(to) &&
+            bool(scaledFrom) == bool(scaledTo);
+  if (ok && scaledFrom)
+    ok = scaledFrom.getScaleType() == scaledTo.getScaleType() &&
+         fits(scaledFrom.getBlockRows(), scaledTo.getBlockCols()) &&
+         fits(scaledFrom.getBlockCols(), scaledTo.getBlockRows());
+  if (!ok)
+    return emitOpError("expected the result to be the transpose of ")
+           << from << ", but got " << to;
+  return verifyExtents(*this, "source", from);
+}
+
+LogicalResult DotOp::verify() {
+  Type a = getA().getType(), b = getB().getType(), acc = getAcc().getType();
+  for (auto [name, type] :
+       {std::pair<StringRef, Type>("a", a), std::pair<StringRef, Type>("b", b),
+        std::pair<StringRef, Type>("acc", acc)})
+    if (failed(verifyExtents(*this, name, type)))
+      return failure();
+  auto [m, k] = getTileShape(a);
+  auto [kB, n] = getTileShape(b);
+  auto [mAcc, nAcc] = getTileShape(acc);
+  if (!fits(k, kB))
+    return emitOpError("expected columns of 'a' to equal rows of 'b', but got ")
+           << a << " and " << b;
+  if (!fits(m, mAcc) || !fits(n, nAcc))
+    return emitOpError("expected 'acc' to have the rows of 'a' and the columns "
+                       "of 'b', but got ")
+           << acc << " for " << a << " and " << b;
+  auto scaledA = dyn_cast<ScaledType>(a), scaledB = dyn_cast<ScaledType>(b);
+  if (bool(scaledA) != bool(scaledB))
+    return emitOpError("expected both operands or none to be scaled, but got ")
+           << a << " and " << b;
+  if (scaledA) {
+    if (scaledA.getScaleType() != scaledB.getScaleType())
+      return emitOpError("expected one scale type, but got ")
+             << scaledA.getScaleType() << " and " << scaledB.getScaleType();
+    if (failed(verifyBlockAlong(*this, "a", scaledA, Axis::Cols)))
+      return failure();
+    return verifyBlockAlong(*this, "b", scaledB, Axis::Rows);
+  }
+  Type elementA = elementTypeOf(a), elementB = elementTypeOf(b);
+  if (elementA != elementB || !(elementA.isBF16() || elementA.isF16()))
+    return emitOpError("expected tensors of one 16-bit type, but got ")
+           << elementA << " and " << elementB;
+  if (!ShapedType::isDynamic(k) && k % 16 != 0)
+    return emitOpError("expected a multiple of 16 columns in 'a', but got ")
+           << k;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Quantization and rounding
+//===----------------------------------------------------------------------===//
+
+LogicalResult QuantizeOp::verify() {
+  ScaledType type = getResult().getType();
+  if (failed(verifyExtents(*this, "source", getSource().getType())))
+    return failure();
+  if (!sameShape(getSource().getType(), type))
+    return emitOpError("expected the result to have the extents of ")
+           << getSource().getType() << ", but got " << type;
+  if (!isa<Float8E8M0FNUType>(type.getScaleType()))
+    return emitOpError("expected scale type f8E8M0FNU, but got ")
+           << type.getScaleType();
+  if (std::optional<uint32_t> exponent = getExponent();
+      exponent && (int32_t(*exponent) < -127 || int32_t(*exponent) > 127))
+    return emitOpError("expected an exponent from -127 to 127, but got ")
+           << int32_t(*exponent);
+  return success();
+}
+
+LogicalResult RoundLikeOp::verify() {
+  Type like = getLike().getType();
+  Type element = elementTypeOf(like);
+  if (!isa<ScaledType>(like) && !element.isBF16() && !element.isF16())
+    return emitOpError("expected 'like' to be a scaled tile or a tensor of a "
+                       "16-bit type, but got ")
+           << like;
+  return verifyExtents(*this, "source", getSource().getType());
+}
+
+LogicalResult HadamardOp::verify() {
+  int64_t channels = getTileShape(getSource().getType()).second;
+  if (!ShapedType::isDynamic(channels) && !llvm::isPowerOf2_64(channels))
+    return emitOpError("expected a power of two columns, but got ") << channels;
+  return verifyExtents(*this, "source", getSource().getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise helpers, masks, reductions
+//===----------------------------------------------------------------------===//
+
+LogicalResult FullOp::verify() {
+  return verifyExtents(*this, "result", getResult().getType());
+}
+
+LogicalResult BroadcastOp::verify() {
+  RankedTensorType from = getSource().getType(), to = getResult().getType();
+  auto stretches = [](int64_t a, int64_t b) { return a == 1 || fits(a, b); };
+  if (from.getElementType() != to.getElementType() ||
+      !stretches(from.getDimSize(0), to.getDimSize(0)) ||
+      !stretches(from.getDimSize(1), to.getDimSize(1)))
+    return emitOpError("expected extents of 1 where ")
+           << from << " and " << to << " differ, and equal element types";
+  return verifyExtents(*this, "result", to);
+}
+
+LogicalResult ReduceOp::verify() {
+  RankedTensorType from = getSource().getType(), to = getResult().getType();
+  if (!fits(from.getDimSize(0), to.getDimSize(0)) || to.getDimSize(1) != 1)
+    return emitOpError("expected one value for each row of ")
+           << from << ", but got " << to;
+  return verifyExtents(*this, "source", from);
+}
+
+LogicalResult MaskOp::verify() {
+  return verifyExtents(*this, "source", getSource().getType());
+}

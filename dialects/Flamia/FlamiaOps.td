@@ -57,6 +57,8 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
       is "any" when the parameter `causal` is bound to false. A scale array goes with its
       payload, an original with what was quantized from it. Without the attribute
       `flamia-check-causality` has nothing to prove for that output.
+    - argument attribute `flamia.derived_from = "k"` names the argument whose data a scalar
+      or a tensor was computed from beforehand (a per-tensor scale, for instance).
 
     Example:
 
@@ -140,6 +142,7 @@ def DimOp : Flamia_Op<"dim", [Pure]> {
   let results = (outs Index:$result);
   let assemblyFormat = "$source `[` $dimension `]` attr-dict `:` type($source)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def WorkItemOp : Flamia_Op<"work_item", [Pure]> {
@@ -311,6 +314,7 @@ def TransposeOp : Flamia_Op<"transpose", [Pure]> {
   let results = (outs Flamia_Operand:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def DotOp : Flamia_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
@@ -436,6 +440,8 @@ def BroadcastOp : Flamia_Op<"broadcast", [Pure]> {
   let results = (outs Flamia_Tile:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def ReduceOp : Flamia_Op<"reduce", [Pure]> {
@@ -480,6 +486,7 @@ def MaskOp : Flamia_Op<"mask", [AttrSizedOperandSegments, Pure, AllTypesMatch<["
     attr-dict `:` type($source)
   }];
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 #endif // FLAMIA_OPS

@@ -81,6 +81,11 @@ LogicalResult ScaledType::verify(function_ref<InFlightDiagnostic()> emitError,
                        << scaleType;
   auto check = [&](StringRef axis, int64_t extent,
                    int64_t block) -> LogicalResult {
+    if (extent != kDynamic && extent > maxTileExtent)
+      return emitError() << "expected at most " << maxTileExtent << " " << axis
+                         << " (512 columns of tensor memory, 227 KB of shared "
+                            "memory), but got "
+                         << extent;
     if (extent == kDynamic || block == kDynamic) {
       if (extent == 0 || block == 0)
         return emitError() << "expected positive " << axis;

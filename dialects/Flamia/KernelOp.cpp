@@ -129,43 +129,151 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
 
-LogicalResult KernelOp::verify() {
-  if (getFunctionType().getNumResults() != 0)
-    return emitOpError("expected no results, but got ")
-           << getFunctionType().getNumResults();
-  if (getArgNames().size() != getFunctionType().getNumInputs())
-    return emitOpError("expected one name per argument, but got ")
-           << getArgNames().size() << " names for "
-           << getFunctionType().getNumInputs() << " arguments";
-  if (getGrid().size() > 3)
-    return emitOpError("expected at most 3 grid terms, but got ")
-           << getGrid().size();
-  for (Attribute term : getGrid()) {
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+/// A compile-time parameter is a bool, an integer or a string, or a list of the
+/// values it may take.
+static LogicalResult verifyParameters(KernelOp kernel) {
+  for (NamedAttribute parameter : kernel.getParameters()) {
+    auto list = dyn_cast<ArrayAttr>(parameter.getValue());
+    if (list && list.empty())
+      return kernel.emitOpError("expected at least one value for parameter '")
+             << parameter.getName().getValue() << "'";
+    Attribute single = parameter.getValue();
+    for (Attribute value : list ? list.getValue() : ArrayRef(single))
+      if (!isa<IntegerAttr, StringAttr>(value))
+        return kernel.emitOpError("expected values of parameter '")
+               << parameter.getName().getValue()
+               << "' to be booleans, integers or strings, but got " << value;
+  }
+  return success();
+}
+
+static LogicalResult verifyGrid(KernelOp kernel) {
+  if (kernel.getGrid().size() > 3)
+    return kernel.emitOpError("expected at most 3 grid terms, but got ")
+           << kernel.getGrid().size();
+  for (Attribute term : kernel.getGrid()) {
     if (auto value = dyn_cast<IntegerAttr>(term)) {
       if (value.getInt() < 1)
-        return emitOpError("expected a positive grid extent, but got ")
+        return kernel.emitOpError("expected a positive grid extent, but got ")
                << value.getInt();
       continue;
     }
     auto parts = dyn_cast<ArrayAttr>(term);
     if (!parts || parts.size() != 3 || !isa<StringAttr>(parts[0]) ||
         !isa<IntegerAttr>(parts[1]) || !isa<IntegerAttr>(parts[2]))
-      return emitOpError("expected grid term to be an integer or [argument, "
-                         "dimension, tile], but got ")
+      return kernel.emitOpError("expected grid term to be an integer or "
+                                "[argument, dimension, tile], but got ")
              << term;
     StringRef name = cast<StringAttr>(parts[0]).getValue();
     int64_t dim = cast<IntegerAttr>(parts[1]).getInt();
     int64_t tile = cast<IntegerAttr>(parts[2]).getInt();
-    BlockArgument arg = getArgNamed(name);
+    BlockArgument arg = kernel.getArgNamed(name);
     if (!arg)
-      return emitOpError("grid names argument '")
+      return kernel.emitOpError("grid names argument '")
              << name << "', which does not exist";
     auto memref = dyn_cast<MemRefType>(arg.getType());
     if (!memref || dim < 0 || dim >= memref.getRank())
-      return emitOpError("grid names dimension ")
+      return kernel.emitOpError("grid names dimension ")
              << dim << " of '" << name << "', which is " << arg.getType();
     if (tile < 1)
-      return emitOpError("expected a positive grid tile, but got ") << tile;
+      return kernel.emitOpError("expected a positive grid tile, but got ")
+             << tile;
   }
   return success();
+}
+
+static LogicalResult verifyArgumentType(KernelOp kernel, StringRef name,
+                                        Type type) {
+  if (auto memref = dyn_cast<MemRefType>(type)) {
+    if (memref.getRank() == 0)
+      return kernel.emitOpError("expected argument '")
+             << name << "' to have rank 1 or more, but got " << type;
+    return success();
+  }
+  if (!type.isF32() && !type.isInteger(32) && !type.isIndex())
+    return kernel.emitOpError("expected argument '")
+           << name << "' to be a memref, f32, i32 or index, but got " << type;
+  return success();
+}
+
+/// The `flamia.*` attributes of one argument.
+static LogicalResult verifyArgumentAttributes(KernelOp kernel, StringRef name,
+                                              Type type,
+                                              DictionaryAttr attributes) {
+  auto refuse = [&](StringRef attribute, StringRef what) {
+    return kernel.emitOpError("expected '")
+           << attribute << "' of argument '" << name << "' to be " << what
+           << ", but got " << attributes.get(attribute);
+  };
+  auto memref = dyn_cast<MemRefType>(type);
+  if (Attribute dims = attributes.get("flamia.dims")) {
+    auto list = dyn_cast<ArrayAttr>(dims);
+    if (!memref || !list || int64_t(list.size()) != memref.getRank() ||
+        !llvm::all_of(list, llvm::IsaPred<StringAttr>))
+      return refuse("flamia.dims", "one name for each dimension");
+  }
+  if (Attribute original = attributes.get("flamia.original")) {
+    auto other = dyn_cast<StringAttr>(original);
+    BlockArgument arg =
+        other ? kernel.getArgNamed(other.getValue()) : BlockArgument();
+    auto otherType = arg ? dyn_cast<MemRefType>(arg.getType()) : MemRefType();
+    if (!memref || !otherType || otherType.getRank() != memref.getRank() ||
+        !isa<BFloat16Type, Float16Type>(otherType.getElementType()))
+      return refuse("flamia.original",
+                    "the name of a bf16 or f16 tensor of the same rank");
+  }
+  if (Attribute from = attributes.get("flamia.derived_from")) {
+    auto other = dyn_cast<StringAttr>(from);
+    if (!other || !kernel.getArgNamed(other.getValue()))
+      return refuse("flamia.derived_from", "the name of an argument");
+  }
+  if (Attribute depends = attributes.get("flamia.depends")) {
+    auto entries = dyn_cast<DictionaryAttr>(depends);
+    bool ok = memref && entries;
+    for (NamedAttribute entry :
+         ok ? entries.getValue() : ArrayRef<NamedAttribute>()) {
+      auto direction = dyn_cast<StringAttr>(entry.getValue());
+      ok &= direction && kernel.getArgNamed(entry.getName().getValue()) &&
+            llvm::is_contained({"<=", ">=", "any"},
+                               direction.getValue().split(" if ").first);
+    }
+    if (!ok)
+      return refuse("flamia.depends",
+                    "arguments with \"<=\", \">=\" or \"any\"");
+  }
+  return success();
+}
+
+LogicalResult KernelOp::verify() {
+  if (getFunctionType().getNumResults() != 0)
+    return emitOpError("expected no results, but got ")
+           << getFunctionType().getNumResults();
+  size_t count = getFunctionType().getNumInputs();
+  if (getArgNames().size() != count)
+    return emitOpError("expected one name per argument, but got ")
+           << getArgNames().size() << " names for " << count << " arguments";
+  llvm::StringMap<unsigned> seen;
+  for (Attribute name : getArgNames())
+    if (StringRef text = cast<StringAttr>(name).getValue();
+        text.empty() || !seen.try_emplace(text, 0).second)
+      return emitOpError(
+                 "expected argument names that are not empty and differ, "
+                 "but got ")
+             << name;
+  for (auto [index, type] : llvm::enumerate(getFunctionType().getInputs())) {
+    if (failed(verifyArgumentType(*this, getArgName(index), type)))
+      return failure();
+    if (getArgAttrsAttr() &&
+        failed(verifyArgumentAttributes(
+            *this, getArgName(index), type,
+            cast<DictionaryAttr>(getArgAttrsAttr()[index]))))
+      return failure();
+  }
+  if (getBody().front().empty() || !isa<ReturnOp>(getBody().front().back()))
+    return emitOpError("expected the body to end with flamia.return");
+  return failure(failed(verifyParameters(*this)) || failed(verifyGrid(*this)));
 }
