@@ -110,8 +110,6 @@ struct TensorMapSpec {
   std::string oobFill = "zero";         ///< zero, nan.
 };
 
-struct TensorMapTable; // Private to lib/Sim.
-
 /// The simulated global address space: host buffers at 64-bit addresses (all
 /// above 2^32, 512-byte aligned, at least 1 MiB of unmapped guard between
 /// them). Buffers stay the caller's; they must outlive the launches.
@@ -140,8 +138,8 @@ public:
   void unmap(uint64_t address);
 
   /// Checks the rules of cuTensorMapEncodeTiled and returns the 128 opaque
-  /// bytes to pass as a `.param .align 64 .b8 x[128]`. The bytes are valid for
-  /// launches with this DeviceMemory only.
+  /// bytes to pass as a `.param .align 64 .b8 x[128]` (TensorMap::toBytes of
+  /// flamia/Sim/Units/TensorMap.h).
   llvm::Expected<std::vector<uint8_t>>
   encodeTensorMap(const TensorMapSpec &spec);
 
@@ -149,12 +147,15 @@ public:
   Region *find(uint64_t address);
   /// The region with the largest address <= `address`, or null (for messages).
   Region *nearestBelow(uint64_t address);
-  const TensorMapTable &tensorMaps() const { return *maps; }
+  /// Says where an unmapped address lies, for messages.
+  std::string describe(uint64_t address);
+  /// Maps at a fixed address (module variables of a launch).
+  void mapAt(llvm::StringRef name, uint64_t address, void *host, uint64_t bytes,
+             BufferAccess access);
 
 private:
   std::map<uint64_t, Region> regions;
   uint64_t nextAddress;
-  std::unique_ptr<TensorMapTable> maps;
 };
 
 /// The little-endian bytes of a scalar or pointer parameter.

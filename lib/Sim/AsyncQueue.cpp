@@ -1,0 +1,537 @@
+//===- AsyncQueue.cpp - Asynchronous operations carried out ---------------===//
+
+#include "ExecAsync.h"
+#include "ExecMbarrier.h"
+#include "Machine.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <cstring>
+
+namespace flamia {
+namespace sim {
+
+using llvm::Twine;
+
+static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
+
+namespace {
+
+/// Global memory as the TMA unit sees it: bounds, read-only buffers and
+/// definedness are checked.
+class CheckedGlobal : public GlobalSpace {
+public:
+  CheckedGlobal(Exec &x, bool update) : x(x), update(update) {}
+
+  const uint8_t *read(uint64_t address, uint64_t size) override {
+    DeviceMemory::Region *r = region(address, size);
+    if (!r)
+      return nullptr;
+    needDefined(*r, address, size);
+    return r->host + (address - r->address);
+  }
+  uint8_t *write(uint64_t address, uint64_t size) override {
+    DeviceMemory::Region *r = region(address, size);
+    if (!r)
+      return nullptr;
+    if (r->access == BufferAccess::Read && x.check(Check::Readonly)) {
+      setError("write to global address " + hex(address) + " of '" + r->name +
+                   "', which the kernel may only read",
+               "readonly");
+      return nullptr;
+    }
+    if (update)
+      needDefined(*r, address, size);
+    if (r->written)
+      std::memset(r->written.get() + (address - r->address), 1, size);
+    return r->host + (address - r->address);
+  }
+  /// Reports what was found; true when there was something.
+  bool report(const Instr &i, int lane) {
+    if (error.empty())
+      return false;
+    x.fail(i, lane, error, check);
+    return true;
+  }
+
+private:
+  DeviceMemory::Region *region(uint64_t address, uint64_t size) {
+    DeviceMemory::Region *r = last;
+    if (!r || address - r->address >= r->bytes)
+      r = x.launch.memory->find(address);
+    if (!r || address - r->address + size > r->bytes) {
+      setError(r ? "global address " + hex(address) + " passes the end of '" +
+                       r->name + "'"
+                 : x.launch.memory->describe(address),
+               "bounds");
+      return nullptr;
+    }
+    last = r;
+    return r;
+  }
+  void needDefined(DeviceMemory::Region &r, uint64_t address, uint64_t size) {
+    if (!r.written || !x.check(Check::Uninit))
+      return;
+    if (std::memchr(r.written.get() + (address - r.address), 0, size))
+      setError("read of global address " + hex(address) + " of output '" +
+                   r.name + "', which nothing has written",
+               "uninit");
+  }
+  void setError(std::string text, const char *checkName) {
+    if (!error.empty())
+      return;
+    error = std::move(text);
+    check = checkName;
+  }
+
+  Exec &x;
+  bool update;
+  DeviceMemory::Region *last = nullptr;
+  std::string error;
+  const char *check = "";
+};
+
+/// Takes what a store would write and keeps it: run over the shadow of shared
+/// memory it tells which bytes the store really uses.
+class ShadowSink : public GlobalSpace {
+public:
+  const uint8_t *read(uint64_t, uint64_t) override { return nullptr; }
+  uint8_t *write(uint64_t, uint64_t size) override {
+    chunks.emplace_back(size);
+    return chunks.back().data();
+  }
+  /// The first shadow state that fails a test, 0 for "undefined".
+  bool allDefined(bool &touchesBarrier) const {
+    bool ok = true;
+    for (const auto &chunk : chunks)
+      for (uint8_t s : chunk) {
+        ok &= s != 0;
+        touchesBarrier |= (s & shadowMbarrier) != 0;
+      }
+    return ok;
+  }
+
+private:
+  std::deque<std::vector<uint8_t>> chunks;
+};
+
+/// Checks shadow states of [address, address + size) in a CTA; false after an
+/// error. `reading`: the bytes must be defined.
+bool checkShared(Exec &x, const Instr &i, int lane, Cta &cta, uint32_t address,
+                 uint64_t size, bool reading, const char *what) {
+  uint64_t at = uint64_t(address) - sharedBase;
+  if (address < sharedBase || at + size > cta.shared.size()) {
+    x.fail(i, lane,
+           Twine(what) + " of " + Twine(size) + " bytes at shared address " +
+               hex(address) + " is outside shared memory",
+           "bounds");
+    return false;
+  }
+  const uint8_t *s = cta.shadow.data() + at;
+  for (uint64_t k = 0; k < size; ++k) {
+    if (s[k] & shadowMbarrier && x.check(Check::Barrier)) {
+      x.fail(i, lane,
+             Twine(what) + " touches the mbarrier at shared address " +
+                 hex((address + k) & ~7ull),
+             "barrier");
+      return false;
+    }
+    if (reading && !s[k] && x.check(Check::Uninit)) {
+      x.fail(i, lane,
+             Twine(what) + " reads undefined shared memory at address " +
+                 hex(address + k),
+             "uninit");
+      return false;
+    }
+  }
+  return true;
+}
+
+bool checkFootprint(Exec &x, const Instr &i, int lane, Cta &cta,
+                    const Footprint &footprint, const char *what) {
+  for (const ByteRange &r : footprint.smemRead)
+    if (!checkShared(x, i, lane, cta, r.begin, r.size, true, what))
+      return false;
+  return true;
+}
+
+/// CTAs that an operation writes to.
+llvm::SmallVector<Cta *, 4> targets(Cluster &c, const AsyncOp &op) {
+  llvm::SmallVector<Cta *, 4> list;
+  if (op.multicast == 0) {
+    list.push_back(c.ctas[op.shared.cta].get());
+    return list;
+  }
+  for (size_t k = 0; k < c.ctas.size(); ++k)
+    if (op.multicast >> k & 1)
+      list.push_back(c.ctas[k].get());
+  return list;
+}
+
+bool completeBytes(Exec &x, const AsyncOp &op, Cta &cta, uint32_t bytes) {
+  Mbarrier *b = cta.findMbarrier(op.barrier.address);
+  if (!b) {
+    x.fail(*op.instr, op.lane,
+           "the mbarrier at shared address " + hex(op.barrier.address) +
+               " was invalidated while a copy that signals it was under way",
+           "barrier");
+    return false;
+  }
+  std::string error;
+  if (b->changeTx(-int64_t(bytes), error))
+    return true;
+  x.fail(*op.instr, op.lane,
+         error + " of the mbarrier at shared address " + hex(b->address),
+         "barrier");
+  return false;
+}
+
+bool runTensorLoad(Exec &x, AsyncOp &op) {
+  const Instr &i = *op.instr;
+  bool gather = x.kernel.copies[i.extra].gather;
+  uint32_t image = gather ? op.map.imageBytes() * 4 : op.map.imageBytes();
+  uint32_t bytes =
+      gather ? op.map.transactionBytes() * 4 : op.map.transactionBytes();
+  for (Cta *cta : targets(x.cluster, op)) {
+    if (!checkShared(x, i, op.lane, *cta, op.shared.address, image, false,
+                     "tensor copy"))
+      return false;
+    IssueList issues;
+    CheckedGlobal global(x, false);
+    bool done = gather ? tmaGather4(op.map, op.coords, op.shared.address,
+                                    cta->view(), global, issues)
+                       : tmaLoad(op.map, op.coords, op.shared.address,
+                                 cta->view(), global, issues);
+    if (global.report(i, op.lane) || x.report(i, op.lane, issues, done))
+      return false;
+    std::memset(cta->shadow.data() + (op.shared.address - sharedBase),
+                shadowDefined, image);
+    x.cluster.bytes[unsigned(Bytes::TmaLoad)] += bytes;
+    Cta &signalled = op.multicast ? *cta : *x.cluster.ctas[op.barrier.cta];
+    if (!completeBytes(x, op, signalled, bytes))
+      return false;
+  }
+  return true;
+}
+
+bool runTensorStore(Exec &x, AsyncOp &op) {
+  const Instr &i = *op.instr;
+  if (!captureStore(x.cluster, op))
+    return false;
+  const CopyInfo &c = x.kernel.copies[i.extra];
+  SharedView view = {op.data.data(), op.shared.address,
+                     uint32_t(op.data.size())};
+  IssueList issues;
+  CheckedGlobal global(x, c.reduce);
+  bool done = c.reduce ? tmaReduce(op.map, op.coords, op.shared.address, c.op,
+                                   view, global, issues)
+                       : tmaStore(op.map, op.coords, op.shared.address, view,
+                                  global, issues);
+  if (global.report(i, op.lane) || x.report(i, op.lane, issues, done))
+    return false;
+  x.cluster.bytes[unsigned(Bytes::TmaStore)] += op.map.transactionBytes();
+  return true;
+}
+
+bool runBulkLoad(Exec &x, AsyncOp &op) {
+  const Instr &i = *op.instr;
+  CheckedGlobal global(x, false);
+  const uint8_t *from = nullptr;
+  if (op.kind == AsyncOp::BulkShared) {
+    Cta &source = *x.cluster.ctas[op.source.cta];
+    if (!checkShared(x, i, op.lane, source, op.source.address, op.bytes, true,
+                     "bulk copy"))
+      return false;
+    from = source.shared.data() + (op.source.address - sharedBase);
+  } else if (op.bytes) {
+    from = global.read(op.global, op.bytes);
+    if (global.report(i, op.lane))
+      return false;
+  }
+  for (Cta *cta : targets(x.cluster, op)) {
+    if (!checkShared(x, i, op.lane, *cta, op.shared.address, op.bytes, false,
+                     "bulk copy"))
+      return false;
+    if (op.bytes) {
+      uint64_t at = op.shared.address - sharedBase;
+      std::memmove(cta->shared.data() + at, from, op.bytes);
+      std::memset(cta->shadow.data() + at, shadowDefined, op.bytes);
+    }
+    x.cluster.bytes[unsigned(Bytes::BulkLoad)] += op.bytes;
+    Cta &signalled = op.multicast ? *cta : *x.cluster.ctas[op.barrier.cta];
+    if (!completeBytes(x, op, signalled, op.bytes))
+      return false;
+  }
+  return true;
+}
+
+bool runBulkStore(Exec &x, AsyncOp &op) {
+  const Instr &i = *op.instr;
+  if (!captureStore(x.cluster, op))
+    return false;
+  if (op.bytes == 0)
+    return true;
+  const CopyInfo &c = x.kernel.copies[i.extra];
+  CheckedGlobal global(x, c.reduce);
+  if (c.masked) {
+    // Bit k of the mask stands for byte k of every 16.
+    for (uint32_t k = 0; k < op.bytes; ++k)
+      if (op.byteMask >> (k & 15) & 1)
+        if (uint8_t *p = global.write(op.global + k, 1))
+          *p = op.data[k];
+    if (global.report(i, op.lane))
+      return false;
+  } else {
+    uint8_t *to = global.write(op.global, op.bytes);
+    if (global.report(i, op.lane))
+      return false;
+    if (c.reduce) {
+      IssueList issues;
+      bool done =
+          reduceElements(c.type, c.op, to, op.data.data(), op.bytes, issues);
+      if (x.report(i, op.lane, issues, done))
+        return false;
+    } else {
+      std::memcpy(to, op.data.data(), op.bytes);
+    }
+  }
+  x.cluster.bytes[unsigned(Bytes::BulkStore)] += op.bytes;
+  return true;
+}
+
+bool runMmaOp(Exec &x, AsyncOp &op) {
+  const Instr &i = *op.instr;
+  Cluster &c = x.cluster;
+  unsigned group = op.mma->instr.ctaGroup;
+  MmaCta ctas[2];
+  unsigned first = group == 2 ? op.cta & ~1u : op.cta;
+  for (unsigned k = 0; k < group; ++k) {
+    Cta &cta = *c.ctas[first + k];
+    if (!checkFootprint(x, i, op.lane, cta, op.mma->footprint[k],
+                        "tcgen05.mma"))
+      return false;
+    ctas[k].tmem = &cta.tensorMemory();
+    ctas[k].smem = cta.view();
+  }
+  IssueList issues;
+  bool done =
+      runMma(*op.mma, ctas,
+             x.launch.options->plainAccumulation ? MmaNumerics::Fp32
+                                                 : MmaNumerics::BitAccurate,
+             issues);
+  return !x.report(i, op.lane, issues, done);
+}
+
+bool runCommit(Exec &x, AsyncOp &op) {
+  for (Cta *cta : targets(x.cluster, op)) {
+    Mbarrier *b = cta->findMbarrier(op.shared.address);
+    if (!b) {
+      x.fail(*op.instr, op.lane,
+             "no initialised mbarrier at shared address " +
+                 hex(op.shared.address),
+             "barrier");
+      return false;
+    }
+    std::string error;
+    if (!b->arrive(1, 0, false, error)) {
+      x.fail(*op.instr, op.lane,
+             error + " of the mbarrier at shared address " + hex(b->address),
+             "barrier");
+      return false;
+    }
+  }
+  return true;
+}
+
+bool runCopyToTmem(Exec &x, AsyncOp &op) {
+  const Instr &i = *op.instr;
+  if (!checkFootprint(x, i, op.lane, x.cta, op.cp->footprint, "tcgen05.cp"))
+    return false;
+  IssueList issues;
+  bool done = runCp(*op.cp, x.cta.tensorMemory(), x.cta.view(), issues);
+  for (const ByteRange &r : op.cp->footprint.smemRead)
+    x.cluster.bytes[unsigned(Bytes::TmemCopy)] += r.size;
+  return !x.report(i, op.lane, issues, done);
+}
+
+bool runLaneArrive(Exec &x, AsyncOp &op) {
+  if (!finishLaneCopies(x.cluster, x.warp, unsigned(op.lane), 0))
+    return false;
+  Mbarrier *b = x.cta.findMbarrier(op.barrier.address);
+  std::string error;
+  if (b && b->arrive(1, 0, false, error))
+    return true;
+  x.fail(*op.instr, op.lane,
+         b ? error : "the mbarrier was invalidated before the copies completed",
+         "barrier");
+  return false;
+}
+
+} // namespace
+
+bool captureStore(Cluster &cluster, AsyncOp &op) {
+  if (op.captured)
+    return true;
+  op.captured = true;
+  Warp &warp = *cluster.ctas[op.cta]->warps[op.warp];
+  Exec x(cluster, warp, 0);
+  const Instr &i = *op.instr;
+  Cta &cta = *cluster.ctas[op.shared.cta];
+  uint32_t size =
+      op.kind == AsyncOp::TensorStore ? op.map.imageBytes() : op.bytes;
+  bool tensor = op.kind == AsyncOp::TensorStore;
+  if (!checkShared(x, i, op.lane, cta, op.shared.address, size, !tensor,
+                   tensor ? "tensor copy" : "bulk copy"))
+    return false;
+  const uint8_t *from = cta.shared.data() + (op.shared.address - sharedBase);
+  if (tensor && x.check(Check::Uninit)) {
+    ShadowSink sink;
+    IssueList ignored;
+    SharedView shadow = {cta.shadow.data() + (op.shared.address - sharedBase),
+                         op.shared.address, size};
+    bool barrier = false;
+    // Only bytes that go to elements inside the tensor count.
+    if (tmaStore(op.map, op.coords, op.shared.address, shadow, sink, ignored) &&
+        !sink.allDefined(barrier)) {
+      x.fail(i, op.lane, "tensor store reads undefined shared memory",
+             "uninit");
+      return false;
+    }
+  }
+  op.data.assign(from, from + size);
+  return true;
+}
+
+bool runAsync(Cluster &cluster, AsyncOp &op) {
+  Exec x(cluster, *cluster.ctas[op.cta]->warps[op.warp], 0);
+  ++cluster.effects;
+  switch (op.kind) {
+  case AsyncOp::TensorLoad:
+    return runTensorLoad(x, op);
+  case AsyncOp::TensorStore:
+    return runTensorStore(x, op);
+  case AsyncOp::BulkLoad:
+  case AsyncOp::BulkShared:
+    return runBulkLoad(x, op);
+  case AsyncOp::BulkStore:
+    return runBulkStore(x, op);
+  case AsyncOp::Mma:
+    return runMmaOp(x, op);
+  case AsyncOp::TmemCopy:
+    return runCopyToTmem(x, op);
+  case AsyncOp::TmemShift: {
+    IssueList issues;
+    bool done = shiftDown(op.address, x.cta.tensorMemory(), issues);
+    return !x.report(*op.instr, op.lane, issues, done);
+  }
+  case AsyncOp::Commit:
+    return runCommit(x, op);
+  case AsyncOp::LaneArrive:
+    return runLaneArrive(x, op);
+  }
+  return true;
+}
+
+bool runsNow(Cluster &cluster) {
+  switch (cluster.launch.options->async) {
+  case AsyncMode::Eager:
+    return true;
+  case AsyncMode::Late:
+    return false;
+  case AsyncMode::Random:
+    return cluster.random() & 1;
+  }
+  return true;
+}
+
+bool submit(Exec &x, AsyncOp op) {
+  AsyncQueue &q = x.cluster.async;
+  bool inPipe = op.kind == AsyncOp::Mma || op.kind == AsyncOp::TmemCopy ||
+                op.kind == AsyncOp::TmemShift || op.kind == AsyncOp::Commit;
+  bool now = runsNow(x.cluster);
+  if (inPipe) {
+    std::deque<AsyncOp> &pipe =
+        q.pipes[AsyncQueue::thread(op.cta, op.warp, op.lane)];
+    if (now && pipe.empty())
+      return runAsync(x.cluster, op);
+    pipe.push_back(std::move(op));
+    return true;
+  }
+  if (now)
+    return runAsync(x.cluster, op);
+  q.copies.push_back(std::move(op));
+  return true;
+}
+
+bool stepAsync(Cluster &cluster, const Cta *only, AsyncPick pick) {
+  AsyncQueue &q = cluster.async;
+  // Candidates: every copy, and the head of every pipe.
+  std::vector<std::deque<AsyncOp> *> pipes;
+  for (auto &p : q.pipes)
+    if (!p.second.empty() && (!only || p.second.front().cta == only->rank))
+      pipes.push_back(&p.second);
+  size_t copies = 0;
+  for (const AsyncOp &op : q.copies)
+    copies += !only || op.cta == only->rank;
+  size_t total = copies + pipes.size();
+  if (total == 0)
+    return false;
+  size_t k = pick == AsyncPick::Random ? cluster.random() % total : 0;
+  if (k < copies) {
+    for (size_t n = 0; n < q.copies.size(); ++n) {
+      if (only && q.copies[n].cta != only->rank)
+        continue;
+      if (k-- == 0) {
+        AsyncOp op = std::move(q.copies[n]);
+        q.copies.erase(q.copies.begin() + n);
+        runAsync(cluster, op);
+        return true;
+      }
+    }
+  }
+  std::deque<AsyncOp> &pipe = *pipes[k - copies];
+  AsyncOp op = std::move(pipe.front());
+  pipe.pop_front();
+  runAsync(cluster, op);
+  return true;
+}
+
+bool finishLaneCopies(Cluster &cluster, Warp &warp, unsigned lane,
+                      uint32_t keep, bool everything) {
+  if (warp.laneCopies.empty())
+    return true;
+  Exec x(cluster, warp, 0);
+  size_t kept = 0;
+  std::vector<LaneCopy> &list = warp.laneCopies;
+  for (size_t k = 0; k < list.size(); ++k) {
+    const LaneCopy c = list[k];
+    bool mine = lane >= warpLanes || c.lane == lane;
+    bool due = everything || uint64_t(c.group) + keep < warp.laneGroup[c.lane];
+    if (!mine || !due) {
+      list[kept++] = c;
+      continue;
+    }
+    const Instr &i = x.kernel.code[c.pc];
+    uint8_t buffer[16] = {};
+    if (c.sourceBytes) {
+      CheckedGlobal global(x, false);
+      const uint8_t *from = global.read(c.source, c.sourceBytes);
+      if (global.report(i, c.lane))
+        return false;
+      std::memcpy(buffer, from, c.sourceBytes);
+    }
+    if (!checkShared(x, i, c.lane, *warp.cta, c.dest, c.bytes, false,
+                     "cp.async"))
+      return false;
+    size_t at = c.dest - sharedBase;
+    std::memcpy(warp.cta->shared.data() + at, buffer, c.bytes);
+    std::memset(warp.cta->shadow.data() + at, shadowDefined, c.bytes);
+    ++cluster.effects;
+  }
+  list.resize(kept);
+  return true;
+}
+
+} // namespace sim
+} // namespace flamia

@@ -1,0 +1,68 @@
+//===- PtxParser.h - Parser of PTX modules ----------------------*- C++ -*-===//
+//
+// Recursive descent over PTX text. Methods return true on failure, after
+// recording the first error (LLVM's parser convention).
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_LIB_SIM_PTXPARSER_H
+#define FLAMIA_LIB_SIM_PTXPARSER_H
+
+#include "PtxLexer.h"
+
+namespace flamia {
+namespace sim {
+namespace ptx {
+
+class Parser {
+public:
+  explicit Parser(ModuleAst &module) : module(module), lex(module.text) {}
+  llvm::Error run();
+
+private:
+  // Module level (PtxParser.cpp).
+  bool parseTopLevel();
+  bool parseVersionHeader(StringRef directive);
+  bool parseFileDirective();
+  bool parseEntry();
+  bool parseParamList(Function &fn);
+  bool parseEntryDirectives(Function &fn);
+  bool parseDeviceFunction();
+  bool parseVariables(Space space, bool external, std::vector<Variable> &out);
+  bool parseInitialiser(Variable &var, unsigned elementBytes, uint64_t &at,
+                        unsigned depth);
+  bool parseInitialiserElement(Variable &var, unsigned elementBytes,
+                               uint64_t &at);
+  bool parseDims(std::array<uint32_t, 3> &out);
+
+  // Function bodies (PtxParserBody.cpp).
+  bool parseBody(Function &fn);
+  bool parseBodyDirective(Function &fn);
+  bool parseRegisters(Function &fn);
+  bool parseLoc(Function &fn);
+  bool parseStatement(Function &fn);
+  bool parseOperand(Function &fn, Operand &out, bool allowPair);
+  bool parsePrimary(Function &fn, Operand &out);
+  bool parseOffset(Operand &out);
+  bool lookupRegister(const Function &fn, StringRef name, uint32_t &reg) const;
+
+  bool expect(char c, const llvm::Twine &where);
+  bool fail(const llvm::Twine &message) { return failAt(lex.line(), message); }
+  bool failAt(unsigned line, const llvm::Twine &message);
+  bool unsignedInt(uint64_t &out, const llvm::Twine &what);
+
+  ModuleAst &module;
+  Lexer lex;
+  unsigned scope = 0;
+  unsigned currentLoc = 0;
+  unsigned errorLine = 0;
+  std::string errorText;
+};
+
+/// Bytes of a PTX type name with its dot (".b32"); 0 when it is not one.
+unsigned bytesOfType(StringRef type);
+
+} // namespace ptx
+} // namespace sim
+} // namespace flamia
+
+#endif // FLAMIA_LIB_SIM_PTXPARSER_H
