@@ -27,6 +27,29 @@ namespace {
 
 const char *header = ".version 8.6\n.target sm_90a\n.address_size 64\n";
 unsigned failures = 0;
+bool verbose = false; ///< --verbose: describe mismatches in full
+
+void print(const char *label, const uint64_t *values, unsigned count) {
+  std::printf(" %s", label);
+  for (unsigned i = 0; i < count; ++i)
+    std::printf(" %llx", static_cast<unsigned long long>(values[i]));
+}
+
+void describe(const TensorMap &map) {
+  uint64_t box[5], steps[5];
+  for (unsigned d = 0; d < 5; ++d) {
+    box[d] = map.box[d];
+    steps[d] = map.elementStrides[d];
+  }
+  std::printf("    type %d swizzle %d interleave %d fill %d l2 %d address %llx",
+              int(map.type), int(map.swizzle), int(map.interleave),
+              int(map.fill), map.l2Promotion,
+              static_cast<unsigned long long>(map.address));
+  print("dims", map.dims.data(), map.rank);
+  print("strides", map.strides.data(), map.rank ? map.rank - 1 : 0);
+  print("box", box, map.rank);
+  print("steps", steps, map.rank);
+}
 
 void report(const std::string &name, size_t checked, size_t wrong) {
   std::printf("%-52s %9zu checked, %zu wrong\n", name.c_str(), checked, wrong);
@@ -187,7 +210,8 @@ void checkConversions(Driver &driver) {
     c.model(a.data(), b.data(), expected.data(), unsigned(count));
     size_t wrong = 0;
     for (size_t i = 0; i < count; ++i)
-      if (found[i] != expected[i] && wrong++ < 3)
+      if (found[i] != expected[i] && wrong++ < (verbose ? 1000u : 3u) &&
+          (!verbose || i % 5 == 0))
         std::printf("  %s of %08x, %08x: GPU %08x, model %08x\n", c.op.c_str(),
                     a[i], b[i], found[i], expected[i]);
     report(c.op, count, wrong);
@@ -341,7 +365,18 @@ public:
     std::vector<uint8_t> gpuImage(imageBytes), gpuSpace(spaceBytes);
     driver.download(gpuImage.data(), dImage, imageBytes);
     driver.download(gpuSpace.data(), dSpace, spaceBytes);
-    return gpuImage == image && gpuSpace == space.bytes;
+    bool equal = gpuImage == image && gpuSpace == space.bytes;
+    if (!equal && verbose) {
+      describe(map);
+      std::printf(" at %d %d offset %x:", all[0], all[1], offset);
+      unsigned shown = 0;
+      for (size_t i = 0; i < spaceBytes; ++i)
+        if (gpuSpace[i] != space.bytes[i] && shown++ < 20)
+          std::printf(" %zd:%02x/%02x", ssize_t(i - (map.address - dSpace)),
+                      gpuSpace[i], space.bytes[i]);
+      std::printf(" total %u\n", shown);
+    }
+    return equal;
   }
 
   /// A random map that stays inside the space wherever its box lies.
@@ -509,6 +544,10 @@ void checkEncoder(Driver &driver) {
     std::string error;
     bool legal = map.validate(error);
     refused += !accepted;
+    if (accepted != legal && verbose) {
+      describe(map);
+      std::printf("\n");
+    }
     if (accepted != legal && wrong++ < 12)
       std::printf("  driver %s, model: %s (type %d rank %u swizzle %d box0 %u "
                   "es %u)\n",
@@ -523,7 +562,8 @@ void checkEncoder(Driver &driver) {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  verbose = argc > 1 && std::string(argv[1]) == "--verbose";
   Driver driver;
   checkConversions(driver);
   checkEncoder(driver);
