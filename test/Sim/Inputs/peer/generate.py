@@ -40,11 +40,11 @@ class Kernel:
     """One PTX file: a kernel, the types of its arguments and its constants.
 
     `types` maps argument names to Triton types; arguments in `aligned` are
-    multiples of 16 (all pointers are).
+    multiples of 16 (all pointers are). `raw` leaves late waits as they are.
     """
 
-    def __init__(self, name, fn, types, constants=None, aligned=(), arch=100, gluon=False, **options):
-        self.name, self.fn, self.types, self.constants = name, fn, types, constants or {}
+    def __init__(self, name, fn, types, constants=None, aligned=(), arch=100, gluon=False, raw=False, **options):
+        self.name, self.fn, self.types, self.constants, self.raw = name, fn, types, constants or {}, raw
         self.aligned, self.arch, self.gluon, self.options = aligned, arch, gluon, options
 
     def compile(self):
@@ -66,6 +66,40 @@ def strip(ptx):
     return "\n".join(l.rstrip() for l in ptx.split("\n") if not drop.match(l)) + "\n"
 
 
+def settle(ptx):
+    """Moves `tcgen05.wait::ld` up to before the first use of what the load loads.
+
+    LLVM sinks Triton's wait below arithmetic on the loaded registers. ptxas lets
+    that work (it tracks the registers), but PTX wants the wait first, and the
+    simulator insists on it. This is the only change made to Triton's code.
+    """
+    lines = ptx.split("\n")
+    after, drop = set(), set()
+    for load in (i for i, l in enumerate(lines) if "tcgen05.ld" in l):
+        loaded = re.search(r"\{([^}]*)\}", lines[load]).group(1).split(", ")
+        used = re.compile("(?:" + "|".join(re.escape(r) for r in loaded) + r")(?!\w)")
+        uses = straight = True  # straight: the wait is in the load's basic block
+        for i in range(load + 1, len(lines)):
+            if "tcgen05.ld" in lines[i]:
+                straight = False
+            if re.match(r"\s*\$?\w+:|.*\bbra\b", lines[i]):
+                straight = False
+            if "tcgen05.wait::ld" in lines[i]:
+                uses = any(used.search(l) for l in lines[load + 1:i])
+                break
+        if uses:
+            after.add(load)
+            if straight:
+                drop.add(i)
+    out = []
+    for i, line in enumerate(lines):
+        if i not in drop:
+            out.append(line)
+        if i in after:
+            out.append("\ttcgen05.wait::ld.sync.aligned;")
+    return "\n".join(out), bool(after)
+
+
 def describe(meta):
     """A tensor map as make_cases.py needs it: box innermost first."""
     number = TMA_RENUMBER.get(meta["elem_type"], meta["elem_type"])
@@ -74,7 +108,9 @@ def describe(meta):
 
 def build(kernel, out):
     compiled = kernel.compile()
-    ptx = strip(compiled.asm["ptx"])
+    ptx, settled = settle(strip(compiled.asm["ptx"]))
+    if kernel.raw:
+        ptx = strip(compiled.asm["ptx"])
     path = os.path.join(out, kernel.name + ".ptx")
     with open(path, "w") as f:
         f.write(ptx)
@@ -86,7 +122,8 @@ def build(kernel, out):
                  cluster=[meta.num_ctas, 1, 1], dynamic_smem=meta.shared,
                  scratch=meta.global_scratch_size, params=header.count(".param"),
                  tensor_maps=[describe(d) for d in (meta.tensordesc_meta or [])])
-    print(f"{kernel.name}: {len(ptx)} bytes, {threads} threads, {meta.shared} bytes shared, {meta.tmem_size} columns")
+    print(f"{kernel.name}: {len(ptx)} bytes, {threads} threads, {meta.shared} bytes shared, {meta.tmem_size} columns"
+          + (", wait::ld moved" if settled else ""))
     return entry
 
 
@@ -95,7 +132,7 @@ def main():
     parser.add_argument("--out", default=HERE)
     parser.add_argument("--arch", type=int, help="another architecture than the table's, to run on an older GPU")
     parser.add_argument("names", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     os.makedirs(args.out, exist_ok=True)
     sys.path.insert(0, HERE)
     table = []

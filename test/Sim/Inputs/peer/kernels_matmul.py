@@ -182,6 +182,8 @@ def kernels(Kernel):
                shape(64, 64, 64), ["K"], num_stages=2),
         Kernel("mm_tma_bf16", mm_tma, dict(a=desc("bf16", 128, 64), b=desc("bf16", 64, 64), c=desc("bf16", 128, 64), K="i32"),
                shape(128, 64, 64, TB=False), ["K"], num_stages=3),
+        Kernel("mm_tma_f16_late_wait", mm_tma, dict(a=desc("fp16", 128, 64), b=desc("fp16", 64, 64), c=desc("fp16", 128, 64), K="i32"),
+               shape(128, 64, 64, TB=True), ["K"], num_stages=2, raw=True),
         Kernel("mm_tma_tf32_m64", mm_tma, dict(a=desc("fp32", 64, 32), b=desc("fp32", 64, 32), c=desc("fp32", 64, 64), K="i32"),
                shape(64, 64, 32, TB=True), ["K"], num_stages=2),
         Kernel("mm_tma_e4m3", mm_tma, dict(a=desc("fp8e4nv", 128, 64), b=desc("fp8e4nv", 64, 64), c=desc("fp16", 128, 64), K="i32"),

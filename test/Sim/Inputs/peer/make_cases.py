@@ -126,7 +126,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--ptx", default=HERE)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     with open(os.path.join(args.ptx, "manifest.json")) as f:
         manifest = json.load(f)
     builders = {**reference_matmul.CASES, **reference_vector.CASES, **reference_gluon.CASES}

@@ -18,7 +18,7 @@ def main():
     parser.add_argument("--async", dest="modes", default="")
     parser.add_argument("--skip", default="")
     parser.add_argument("--timeout", type=float, default=300)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     names = args.names or sorted(n for n in os.listdir(args.dir) if os.path.exists(os.path.join(args.dir, n, "launch.json")))
     skipped = set(filter(None, args.skip.split(",")))
     unknown = skipped - set(names)
