@@ -162,7 +162,7 @@ static void startWarp(const LaunchState &launch, Cta &cta, Warp &warp) {
   warp.present = lanes == 32 ? allLanes : (1u << lanes) - 1;
   warp.live = warp.present;
   warp.registers = allocateAligned(kernel.registerBytes);
-  warp.ready.assign(kernel.regNames.size(), 0);
+  warp.ready = kernel.initialReady;
   warp.pending.assign(kernel.regNames.size(), 0);
   warp.local.assign(size_t(kernel.localBytes) * warpLanes, 0);
   warp.localDefined.assign(warp.local.size(), 0);
@@ -330,7 +330,7 @@ static bool reportUnready(Exec &x, const Instr &i, uint32_t reg,
         "tmem-wait");
     return true;
   }
-  uint32_t undefined = mask & ~x.warp.ready[reg];
+  uint32_t undefined = mask & ~readyLanes(x.warp, reg);
   if (undefined && x.check(Check::Uninit)) {
     x.fail(i, int(lowestLane(undefined)),
            "register '" + name + "' is read before it is written", "uninit");
@@ -347,8 +347,13 @@ static bool checkUses(Exec &x, const Instr &i, uint32_t mask) {
   for (uint32_t k = 0; k < i.useCount; ++k) {
     uint32_t reg = list[k];
     uint32_t bad = copies ? w.pending[reg] & mask
-                          : (mask & ~w.ready[reg]) | (w.pending[reg] & mask);
-    if (bad && reportUnready(x, i, reg, bad))
+                          : mask & (~readyLanes(w, reg) | w.pending[reg]);
+    if (!bad)
+      continue;
+    if (reportUnready(x, i, reg, bad))
+      return false;
+    // Unchecked, hardware waits for the register.
+    if (w.pending[reg] & mask && !finishTmemOps(x.cluster, w, true, false))
       return false;
   }
   if (!w.anyPending)
@@ -369,18 +374,71 @@ static bool checkUses(Exec &x, const Instr &i, uint32_t mask) {
   return true;
 }
 
-/// Marks the destinations defined (or, for moves, as defined as the sources).
-static void markDefs(Exec &x, const Instr &i, uint32_t mask) {
+/// Passes definedness on from the sources of a copy.
+static void copyDefs(Exec &x, const Instr &i, uint32_t mask) {
   Warp &w = x.warp;
-  uint32_t defined = mask;
-  if (i.flags & flagCopiesUndef) {
-    const uint32_t *uses = x.kernel.regLists.data() + i.useBegin;
-    for (uint32_t k = 0; k < i.useCount; ++k)
-      defined &= w.ready[uses[k]];
-  }
+  const uint32_t *uses = x.kernel.regLists.data() + i.useBegin;
   const uint32_t *defs = x.kernel.regLists.data() + i.defBegin;
-  for (uint32_t k = 0; k < i.defCount; ++k)
-    w.ready[defs[k]] = (w.ready[defs[k]] & ~mask) | defined;
+  auto set = [&](uint32_t reg, unsigned half, uint32_t defined) {
+    uint32_t &r = w.ready[2 * reg + half];
+    r = (r & ~mask) | (defined & mask);
+  };
+  auto get = [&](uint32_t reg) {
+    return reg == noIndex ? allLanes : w.ready[2 * reg];
+  };
+  switch (i.copies) {
+  case Copies::PackPair: {
+    uint32_t lo = get(i.target), hi = get(i.reconverge);
+    if (i.defCount) {
+      set(defs[0], 0, lo);
+      set(defs[0], 1, hi);
+    }
+    return;
+  }
+  case Copies::UnpackPair: {
+    uint32_t lo = i.useCount ? w.ready[2 * uses[0]] : allLanes;
+    uint32_t hi = i.useCount ? w.ready[2 * uses[0] + 1] : allLanes;
+    if (i.target != noIndex)
+      set(i.target, 0, lo);
+    if (i.reconverge != noIndex)
+      set(i.reconverge, 0, hi);
+    return;
+  }
+  case Copies::Halves: {
+    uint32_t lo = allLanes, hi = allLanes;
+    for (uint32_t k = 0; k < i.useCount; ++k) {
+      lo &= w.ready[2 * uses[k]];
+      hi &= w.ready[2 * uses[k] + 1];
+    }
+    if (i.defCount) {
+      set(defs[0], 0, lo);
+      set(defs[0], 1, hi);
+    }
+    return;
+  }
+  case Copies::Any: {
+    uint32_t any = i.useCount ? 0 : allLanes;
+    for (uint32_t k = 0; k < i.useCount; ++k)
+      any |= readyLanes(w, uses[k]);
+    for (uint32_t k = 0; k < i.defCount; ++k) {
+      set(defs[k], 0, any);
+      if (!x.kernel.initialReady[2 * defs[k] + 1])
+        set(defs[k], 1, any);
+    }
+    return;
+  }
+  }
+}
+
+/// Marks the destinations defined.
+static void markDefs(Exec &x, const Instr &i, uint32_t mask) {
+  if (i.flags & flagCopiesUndef)
+    return copyDefs(x, i, mask);
+  const uint32_t *defs = x.kernel.regLists.data() + i.defBegin;
+  for (uint32_t k = 0; k < i.defCount; ++k) {
+    x.warp.ready[2 * defs[k]] |= mask;
+    x.warp.ready[2 * defs[k] + 1] |= mask;
+  }
 }
 
 bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
@@ -392,7 +450,7 @@ bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
     const Instr &i = code[f.pc];
     uint32_t mask = f.mask;
     if (i.guardReg != noIndex) {
-      if (checkRegisters && (mask & ~warp.ready[i.guardReg]) &&
+      if (checkRegisters && (mask & ~readyLanes(warp, i.guardReg)) &&
           reportUnready(x, i, i.guardReg, mask))
         return false;
       uint32_t p = x.mask(i.guard);
@@ -409,7 +467,7 @@ bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
       continue;
     }
     if (!resumed) {
-      if (checkRegisters && !checkUses(x, i, mask))
+      if ((checkRegisters || warp.anyPending) && !checkUses(x, i, mask))
         return false;
       if (i.flags & flagAligned && mask != warp.live &&
           x.check(Check::Converge)) {

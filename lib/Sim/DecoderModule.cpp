@@ -70,6 +70,9 @@ bool Decoder::layoutRegisters() {
     if (fn->registers[i].cls != ptx::RegClass::Pred)
       regOffsets[i] = allocRegister(ptx::bitsOf(fn->registers[i].cls));
     kernel->regNames.push_back(fn->registers[i].spelling());
+    kernel->initialReady.push_back(0);
+    kernel->initialReady.push_back(
+        fn->registers[i].cls == ptx::RegClass::B64 ? 0 : allLanes);
     if (kernel->registerBytes > (1u << 30))
       return fail("registers of '" + fn->name +
                   "' take more than 1 GiB a warp");

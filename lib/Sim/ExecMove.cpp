@@ -155,6 +155,14 @@ bool decodeVectorMove(Decoder &d, unsigned bits, bool unpacking) {
   d.out->aux = bits;
   d.out->imm = part;
   d.out->flags |= flagCopiesUndef;
+  if (bits == 64 && part == 32) {
+    auto reg = [](const ptx::Operand &o) {
+      return o.isReg() ? o.reg : noIndex;
+    };
+    d.out->copies = unpacking ? Copies::UnpackPair : Copies::PackPair;
+    d.out->target = reg(vector.elems[0]);
+    d.out->reconverge = reg(vector.elems[1]);
+  }
   if (unpacking) {
     d.out->fn = unpack;
     if (d.src(d.op(1), whole, d.out->src[0]))
@@ -206,6 +214,8 @@ bool decodeMov(Decoder &d) {
   if (!d.src(d.op(1), literal, d.out->src[0]))
     return true;
   d.out->flags |= flagCopiesUndef;
+  if (bits == 64 && d.op(1).isReg())
+    d.out->copies = Copies::Halves;
   d.out->fn = bits <= 16   ? move<uint16_t>
               : bits == 32 ? move<uint32_t>
               : bits == 64 ? move<uint64_t>

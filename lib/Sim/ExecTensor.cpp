@@ -120,7 +120,7 @@ Flow tmemAccess(Exec &x, const Instr &i, uint32_t mask) {
   if (load) {
     const uint32_t *defs = x.kernel.regLists.data() + i.defBegin;
     for (uint32_t k = 0; k < i.defCount; ++k) {
-      x.warp.ready[defs[k]] |= mask;
+      x.warp.ready[2 * defs[k]] |= mask;
       x.warp.pending[defs[k]] |= mask;
       x.warp.pendingList.push_back(defs[k]);
     }

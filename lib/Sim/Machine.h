@@ -84,8 +84,8 @@ struct Warp {
   uint32_t present = 0; ///< Lanes that exist.
   uint32_t live = 0;    ///< Lanes that have not exited.
   AlignedBytes registers;
-  std::vector<uint32_t> ready;       ///< Per register: lanes that are defined.
-  std::vector<uint32_t> pending;     ///< Lanes with a tcgen05.ld under way.
+  std::vector<uint32_t> ready;   ///< Two a register (halves): defined lanes.
+  std::vector<uint32_t> pending; ///< Lanes with a tcgen05.ld under way.
   std::vector<uint32_t> pendingList; ///< Registers with pending lanes.
   bool anyPending = false;
   std::vector<Fragment> fragments;
@@ -99,6 +99,11 @@ struct Warp {
   unsigned registerLimit = 0;         ///< From setmaxnreg, 0: none.
   uint64_t clusterWait = 0; ///< Cluster-barrier generation arrived at.
 };
+
+/// Lanes in which all of a register is defined.
+inline uint32_t readyLanes(const Warp &w, uint32_t reg) {
+  return w.ready[2 * reg] & w.ready[2 * reg + 1];
+}
 
 struct NamedBarrier {
   uint32_t expected = 0, arrived = 0; ///< Threads.

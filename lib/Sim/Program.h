@@ -105,7 +105,7 @@ const char *nameOfUnit(Unit u);
 enum InstrFlags : uint16_t {
   /// `.aligned`: all live lanes of the warp must execute it together.
   flagAligned = 1,
-  /// Copies definedness instead of requiring defined sources (mov, pack).
+  /// Copies definedness instead of requiring defined sources (Instr::copies).
   flagCopiesUndef = 2,
   /// Changes something that another thread can see.
   flagEffect = 4,
@@ -115,6 +115,15 @@ enum InstrFlags : uint16_t {
   flagOwnDefs = 16,
   /// A guarded instruction whose guard differs in the warp (bra).
   flagBranch = 32,
+};
+
+/// How an instruction that moves bits passes on which of them are defined. A
+/// 64-bit register keeps two states, one a half.
+enum class Copies : uint8_t {
+  Any,      ///< Defined when any source is: bytes nobody reads may be undefined
+  Halves,   ///< Half by half (mov.b64, f32x2 arithmetic)
+  PackPair, ///< {target, reconverge} -> the halves of a 64-bit register
+  UnpackPair ///< the halves of a 64-bit register -> {target, reconverge}
 };
 
 struct Instr {
@@ -127,6 +136,7 @@ struct Instr {
   int64_t imm = 0;
   uint32_t aux = 0;         ///< Family-specific flags.
   uint32_t extra = noIndex; ///< Index into a family's side table.
+  /// Branches: where to, and where the ways meet. Copies of pairs: registers.
   uint32_t target = noIndex, reconverge = noIndex;
   uint32_t line = 0, loc = 0;
   uint32_t opcode = 0; ///< Index into Program::opcodes.
@@ -136,6 +146,7 @@ struct Instr {
   bool guardNegated = false;
   Type type = Type::None, type2 = Type::None;
   Unit unit = Unit::Alu;
+  Copies copies = Copies::Any;
   uint8_t space = 0; ///< AddrSpace of memory instructions.
   uint8_t bytes = 0; ///< Bytes of one element of a memory instruction.
 };
@@ -225,6 +236,9 @@ struct Kernel {
   std::vector<CopyInfo> copies;
   std::vector<std::vector<uint32_t>> branchTables;
   std::vector<std::string> regNames;
+  /// Initial ready masks, two a register: a register of at most 32 bits (and
+  /// one of 128) has only the first, the second is always set.
+  std::vector<uint32_t> initialReady;
   std::vector<SpecialInit> specials;
   std::vector<uint8_t> constants; ///< Bank 1 of a CTA of rank 0.
   /// Offsets of 32-bit and 64-bit constants that hold shared addresses.

@@ -36,7 +36,7 @@ private:
 
   // Function bodies (PtxParserBody.cpp).
   bool parseBody(Function &fn);
-  bool parseBodyDirective(Function &fn);
+  bool parseBodyDirective(Function &fn, StringRef word, unsigned line);
   bool parseRegisters(Function &fn);
   bool parseLoc(Function &fn);
   bool parseStatement(Function &fn);

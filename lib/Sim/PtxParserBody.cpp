@@ -221,9 +221,7 @@ bool Parser::parseLoc(Function &fn) {
   return false;
 }
 
-bool Parser::parseBodyDirective(Function &fn) {
-  unsigned line = lex.line();
-  StringRef word = lex.dottedWord();
+bool Parser::parseBodyDirective(Function &fn, StringRef word, unsigned line) {
   if (word == ".reg") {
     lex.skip();
     return parseRegisters(fn);
@@ -286,33 +284,25 @@ bool Parser::parseStatement(Function &fn) {
   if (instr.opcode.empty())
     return fail("expected an instruction, but got " + lex.near());
   if (!instr.guarded && !instr.opcode.contains('.') && lex.acceptLabelColon()) {
-    if (lex.peek() == '.') {
-      StringRef word = lex.dottedWord();
-      if (word == ".branchtargets") {
-        std::vector<StringRef> targets;
-        do {
-          targets.push_back(lex.identifier());
-          if (targets.back().empty())
-            return fail("expected a label in '.branchtargets'");
-        } while (lex.accept(','));
-        fn.branchTargets[instr.opcode] = std::move(targets);
-        return expect(';', "after '.branchtargets'");
-      }
-      if (word == ".callprototype")
-        return fail("indirect calls are not supported");
-      if (word == ".loc") {
-        if (parseLoc(fn))
-          return true;
-      } else if (!word.empty()) {
-        return fail("unexpected '" + word + "' after a label");
-      }
-    }
+    StringRef name = instr.opcode;
     if (!fn.scopes[scope]
-             .labels.try_emplace(instr.opcode, uint32_t(fn.instructions.size()))
+             .labels.try_emplace(name, uint32_t(fn.instructions.size()))
              .second)
-      return failAt(instr.line,
-                    "label '" + instr.opcode + "' is defined twice");
-    return false;
+      return failAt(instr.line, "label '" + name + "' is defined twice");
+    if (lex.peek() != '.')
+      return false;
+    StringRef word = lex.dottedWord();
+    if (word == ".branchtargets") {
+      std::vector<StringRef> targets;
+      do {
+        targets.push_back(lex.identifier());
+        if (targets.back().empty())
+          return fail("expected a label in '.branchtargets'");
+      } while (lex.accept(','));
+      fn.branchTargets[name] = std::move(targets);
+      return expect(';', "after '.branchtargets'");
+    }
+    return parseBodyDirective(fn, word, instr.line);
   }
   instr.opcode.split(instr.parts, '.');
   if (lex.accept(';')) {
@@ -364,10 +354,13 @@ bool Parser::parseBody(Function &fn) {
         return false;
       scope = fn.scopes[scope].parent;
       break;
-    case '.':
-      if (parseBodyDirective(fn))
+    case '.': {
+      unsigned line = lex.line();
+      StringRef word = lex.dottedWord();
+      if (parseBodyDirective(fn, word, line))
         return true;
       break;
+    }
     case ';': // An empty statement.
       lex.accept(';');
       break;
