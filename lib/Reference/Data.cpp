@@ -97,7 +97,8 @@ enum Stream : uint64_t {
   ValueStream,
   OutlierStream,
   NormStream,
-  SinkStream
+  SinkStream,
+  GradientStream
 };
 
 /// Six channels that are 4 to 5.5 times larger in Q and K, so that their
@@ -179,6 +180,15 @@ AttentionInputs reference::makeInputs(const AttentionShape &shape,
            [&](int64_t token, int64_t, double x) {
              return norms[2 * tokens + token] * x * (first[token] ? 0.1 : 1.0);
            });
+  return inputs;
+}
+
+BackwardInputs reference::makeBackwardInputs(const AttentionShape &shape,
+                                             DataKind kind, uint64_t seed) {
+  BackwardInputs inputs;
+  inputs.forward = makeInputs(shape, kind, seed);
+  inputs.dO = fill(shape.queryShape(), seed, GradientStream,
+                   [](int64_t, int64_t, double x) { return x; });
   return inputs;
 }
 

@@ -41,6 +41,41 @@ static std::vector<float> roundAcrossDocuments(const uint16_t *tensor,
   return values;
 }
 
+/// A token-local tensor whose scales are shared by groups of tokens from the
+/// document's first on: a fault on purpose.
+static void shareScales(const uint16_t *tensor, const PackedShape &shape,
+                        int64_t group, const ForwardOptions &options,
+                        TokenLocalTensor &result) {
+  if (group == 1)
+    return;
+  std::vector<int64_t> bases = scaleTileBases(shape.cuSeqlens);
+  std::vector<float> row(shape.headDim);
+  for (int64_t d = 0; d < shape.documents(); ++d)
+    for (int64_t i = 0; i < shape.cuSeqlens[d + 1] - shape.cuSeqlens[d]; ++i)
+      for (int64_t head = 0; head < shape.heads; ++head) {
+        // A token's own byte is as large as its share of the group's needs.
+        auto byteAt = [&](int64_t t) -> uint8_t & {
+          return result
+              .scales[((bases[d] + t / tileRows) * shape.heads + head) *
+                          atomBytes +
+                      off128x4(t % tileRows, 0)];
+        };
+        int64_t first = i / group * group, token = shape.cuSeqlens[d] + i;
+        int64_t last = std::min(first + group,
+                                shape.cuSeqlens[d + 1] - shape.cuSeqlens[d]);
+        uint8_t byte = 0;
+        for (int64_t t = first; t < last; ++t)
+          byte = std::max(byte, byteAt(t));
+        int64_t offset = (token * shape.heads + head) * shape.headDim;
+        bf16ToFloat(tensor + offset, row.data(), row.size());
+        if (options.rotate)
+          rotateToken(row.data(), shape.headDim);
+        encodeE4M3(row.data(), shape.headDim, byte, &result.payload[offset]);
+        for (int64_t j = 0; j < shape.headDim / blockSize; ++j)
+          (&byteAt(i))[j] = byte;
+      }
+}
+
 QuantizedInputs reference::quantizeInputs(const AttentionInputs &inputs,
                                           const ForwardOptions &options) {
   const AttentionShape &shape = inputs.shape;
@@ -50,6 +85,10 @@ QuantizedInputs reference::quantizeInputs(const AttentionInputs &inputs,
                                 options.rotate, options.scaleMode);
   result.k = quantizeTokenLocal(inputs.k.data(), shape.keyShape(),
                                 options.rotate, options.scaleMode);
+  shareScales(inputs.q.data(), shape.queryShape(), options.queryBlock, options,
+              result.q);
+  shareScales(inputs.k.data(), shape.keyShape(), options.keyBlock, options,
+              result.k);
   result.v =
       quantizeTokenBlock(inputs.v.data(), shape.keyShape(), options.scaleMode);
   result.vBf16 = inputs.v;

@@ -47,3 +47,17 @@ std::vector<WorkItem> reference::workItems(const AttentionShape &shape) {
             });
   return items;
 }
+
+std::vector<WorkItem> reference::keyItems(const AttentionShape &shape) {
+  int64_t group = shape.heads / shape.kvHeads;
+  std::vector<WorkItem> items;
+  for (const WorkItem &item : workItems(shape))
+    if (item.head % group == 0)
+      items.push_back(item);
+  std::sort(items.begin(), items.end(),
+            [](const WorkItem &a, const WorkItem &b) {
+              return std::make_tuple(a.firstRow() - a.length, a.begin, a.head) <
+                     std::make_tuple(b.firstRow() - b.length, b.begin, b.head);
+            });
+  return items;
+}

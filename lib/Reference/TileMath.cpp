@@ -83,6 +83,13 @@ FLAMIA_CLONES void reference::scaleShift(const float *s, float c, float b,
     x[i] = std::fma(s[i], c, b);
 }
 
+FLAMIA_CLONES void reference::scaleShift(const float *s, float c,
+                                         const float *b, float *x,
+                                         int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    x[i] = std::fma(s[i], c, b[i]);
+}
+
 float reference::sumRow(const float *x, int64_t count) {
   float p[8];
   for (int i = 0; i < 8; ++i)

@@ -26,6 +26,10 @@ void exp2Array(const double *from, double *to, int64_t count);
 /// x[i] = fma(s[i], c, b) in float.
 void scaleShift(const float *s, float c, float b, float *x, int64_t count);
 
+/// x[i] = fma(s[i], c, b[i]) in float.
+void scaleShift(const float *s, float c, const float *b, float *x,
+                int64_t count);
+
 /// Sum in the kernels' order: 8 partial sums p_i = x[i] + x[i+8] + ..., then
 /// ((p0+p4)+(p2+p6)) + ((p1+p5)+(p3+p7)). \p count is a multiple of 8.
 float sumRow(const float *x, int64_t count);

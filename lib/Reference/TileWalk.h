@@ -71,6 +71,10 @@ inline KeyRange visibleTiles(const MaskOptions &mask, const WorkItem &item) {
 /// All items, those with the largest tile index first.
 std::vector<WorkItem> workItems(const AttentionShape &shape);
 
+/// One item per key tile and kv head, those with most queries first. An item's
+/// head is the first query head of the kv head.
+std::vector<WorkItem> keyItems(const AttentionShape &shape);
+
 /// The scale of an E8M0 byte (NaN for 255).
 inline double scaleOf(uint8_t byte) {
   return double(numerics::e8m0ToFloat(byte));

@@ -110,6 +110,9 @@ struct ForwardOptions {
   /// All tiles use BF16 P and V (for comparisons of accuracy).
   bool bf16PvEverywhere = false;
   ValueBlocks valueBlocks = ValueBlocks::Document;
+  /// Tokens of a document that share a scale of Q or K. Anything but 1 leaks:
+  /// negative controls.
+  int64_t queryBlock = 1, keyBlock = 1;
   numerics::ScaleMode scaleMode = numerics::ScaleMode::RoundUp;
   /// 0: one per processor.
   unsigned threads = 0;

@@ -9,7 +9,7 @@
 #ifndef FLAMIA_REFERENCE_DATA_H
 #define FLAMIA_REFERENCE_DATA_H
 
-#include "flamia/Reference/Attention.h"
+#include "flamia/Reference/Backward.h"
 
 namespace flamia::reference {
 
@@ -47,6 +47,10 @@ const char *nameOf(DataKind kind);
 /// Q, K, V of the given kind, rounded to BF16.
 AttentionInputs makeInputs(const AttentionShape &shape, DataKind kind,
                            uint64_t seed);
+
+/// The same and a standard normal dO (no dLSE).
+BackwardInputs makeBackwardInputs(const AttentionShape &shape, DataKind kind,
+                                  uint64_t seed);
 
 /// Random document lengths that sum to at most \p maxTokens: a mix of empty
 /// documents, single tokens, lengths around multiples of 32 and 128 and
