@@ -243,8 +243,14 @@ uint32_t bf16ToF32(uint16_t bits) { return uint32_t(bits) << 16; }
 uint32_t f32ToTf32(uint32_t bits, Round round, bool relu, bool satfinite) {
   uint32_t magnitude = bits & 0x7fffffff;
   bool negative = bits >> 31;
-  if (magnitude > 0x7f800000)
-    return 0x7fffffff;
+  if (magnitude > 0x7f800000) {
+    if (round != Round::Rna)
+      return 0x7fffe000;
+    // rna has no special case for NaN: it drops the low bits, and satfinite
+    // steps one unit down, as an H200 shows.
+    uint32_t truncated = bits & ~0x1fffu;
+    return satfinite ? truncated - 0x2000 : truncated;
+  }
   if (negative && relu)
     return 0;
   uint32_t code = dropBits(magnitude, 13, round, negative) << 13;

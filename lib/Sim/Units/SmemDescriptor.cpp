@@ -78,7 +78,8 @@ bool decodeSmemDescriptor(uint64_t bits, const char *what, SmemDescriptor &desc,
     return bad("reserved bits 30-31", field(30, 31), "0");
   if (field(46, 48) != 1)
     return bad("the constant in bits 46-48", field(46, 48), "1");
-  if (field(49, 51))
+  // Without swizzle there is no pattern; Triton leaves bits set here.
+  if (field(49, 51) && field(61, 63) != 0)
     return bad("the base offset (bits 49-51)", field(49, 51),
                "0 (others are not modelled)");
   if (field(52, 52))

@@ -137,6 +137,15 @@ bool validateBox(const TensorMap &map, std::string &error) {
           "expected boxDim[0] * element size to be a multiple of 16 bytes, but "
           "got %u elements of %u bits",
           map.box[0], tmaElement(map.type).sharedBits);
+  // The driver divides, dimension 0 included, and rounds down (found by trying;
+  // an H200's driver says nothing about the number).
+  uint64_t bytes = tmaElement(map.type).sharedBits;
+  for (unsigned d = 0; d < map.rank; ++d)
+    bytes *= map.box[d] / map.elementStrides[d];
+  bytes /= 8;
+  REQUIRE(bytes <= 233472,
+          "expected a box of at most 233472 bytes, but got %llu",
+          static_cast<unsigned long long>(bytes));
   unsigned span = swizzleSpan(map.swizzle);
   REQUIRE(span == 0 || map.interleave != TmaInterleave::None ||
               bits / 8 <= span,

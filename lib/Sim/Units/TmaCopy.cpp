@@ -262,9 +262,11 @@ bool storeRows(const TensorMap &map, const int32_t *coords, uint32_t src,
                const SharedView &smem, GlobalSpace &global, IssueList &issues,
                Apply apply) {
   return forEachRow(map, coords, src, [&](const BoxRow &row) {
-    unsigned inside = row.last - row.first;
-    if (inside == 0)
+    if (row.last == row.first)
       return true;
+    // Stores work on 16-byte units: one that begins inside the map is written
+    // whole, also beyond the end of dimension 0 (seen on an H200).
+    unsigned inside = (row.last + 15) / 16 * 16 - row.first;
     uint8_t *target = global.write(row.global, inside);
     if (!target)
       return complain(issues, IssueKind::OutOfBounds,

@@ -505,7 +505,7 @@ void checkEncoder(Driver &driver) {
     check.randomMap(map, coords, offset, "load");
     map.fill = TmaFill(check.below(2));
     for (unsigned change = check.below(3); change > 0; --change)
-      switch (check.below(9)) {
+      switch (check.below(10)) {
       case 0:
         map.address += check.below(32);
         break;
@@ -535,6 +535,10 @@ void checkEncoder(Driver &driver) {
         break;
       case 8:
         map.box[0] = 1 + check.below(256);
+        break;
+      case 9: // near the limit of a box's size
+        for (unsigned d = 1; d < 3; ++d)
+          map.box[d] = 1 + check.below(256);
         break;
       }
     alignas(64) uint8_t encoded[128];

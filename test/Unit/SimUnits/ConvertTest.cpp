@@ -253,11 +253,22 @@ TEST(Convert, F32ToBf16) {
 }
 
 TEST(Convert, F32ToTf32) {
-  checkWide({"tf32", 10, 127, 0x3fbff}, 0x7f800000, 0x7fffffff, 0x80000000, 13,
-            {Round::Rna, Round::Rn, Round::Rz},
-            [](uint32_t b, Round r, bool relu, bool sat) {
-              return f32ToTf32(b, r, relu, sat);
+  auto convert = [](uint32_t b, Round r, bool relu, bool sat) {
+    return f32ToTf32(b, r, relu, sat);
+  };
+  checkWide({"tf32", 10, 127, 0x3fbff}, 0x7f800000, 0x7fffe000, 0x80000000, 13,
+            {Round::Rn, Round::Rz}, convert);
+  // rna treats NaN as any other pattern: see below.
+  checkWide({"tf32", 10, 127, 0x3fbff}, 0x7f800000, 0, 0x80000000, 13,
+            {Round::Rna}, [&](uint32_t b, Round r, bool relu, bool sat) {
+              return std::isnan(asFloat(b)) ? 0 : convert(b, r, relu, sat);
             });
+  // What an H200 gives for NaN.
+  EXPECT_EQ(f32ToTf32(0x7fae1000), 0x7fae0000u);
+  EXPECT_EQ(f32ToTf32(0x7fc00fff), 0x7fc00000u);
+  EXPECT_EQ(f32ToTf32(0x7f800001), 0x7f800000u);
+  EXPECT_EQ(f32ToTf32(0x7f800001, Round::Rna, false, true), 0x7f7fe000u);
+  EXPECT_EQ(f32ToTf32(0x7f8e0fff, Round::Rna, false, true), 0x7f8de000u);
 }
 
 TEST(Convert, HalfToF32) {

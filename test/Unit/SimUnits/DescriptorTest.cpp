@@ -163,6 +163,11 @@ TEST(Descriptor, MatrixFields) {
   EXPECT_EQ(desc.lbo, 16u);
   EXPECT_EQ(desc.swizzle, Swizzle::B128);
 
+  // Without swizzle the base offset means nothing; Triton sets it for cp.
+  EXPECT_TRUE(
+      decodeSmemDescriptor(0x0008400800001060, "a descriptor", desc, issues));
+  EXPECT_EQ(desc.start, 0x10600u);
+
   struct {
     uint64_t bits;
     const char *text;

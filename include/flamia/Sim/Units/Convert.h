@@ -61,7 +61,9 @@ uint32_t f16ToF32(uint16_t bits);
 uint32_t bf16ToF32(uint16_t bits);
 
 /// cvt.{rna,rn,rz}{.relu}{.satfinite}.tf32.f32: f32 bits whose low 13 mantissa
-/// bits are zero. NaN gives 0x7fffffff.
+/// bits are zero. NaN gives 0x7fffe000 (rn, rz); rna only drops the low bits,
+/// so that a NaN may become Inf, or a finite value with satfinite (seen on an
+/// H200).
 uint32_t f32ToTf32(uint32_t bits, Round round = Round::Rna, bool relu = false,
                    bool satfinite = false);
 

@@ -59,14 +59,14 @@ struct SmemDescriptor {
   uint32_t start = 0;
   uint32_t lbo = 0;
   uint32_t sbo = 0;
-  uint32_t baseOffset = 0;
   bool absoluteLbo = false;
   Swizzle swizzle = Swizzle::None;
 };
 
 /// Decodes \p bits. Refuses set reserved bits, a wrong constant field, an
-/// invalid swizzle code, a non-zero base offset and the absolute LBO mode
-/// (neither is modelled); \p what ("a descriptor") begins the messages.
+/// invalid swizzle code, a non-zero base offset of a swizzle and the absolute
+/// LBO mode (neither is modelled); \p what ("a descriptor") begins the
+/// messages.
 bool decodeSmemDescriptor(uint64_t bits, const char *what, SmemDescriptor &desc,
                           IssueList &issues);
 

@@ -123,7 +123,8 @@ bool tmaLoad(const TensorMap &map, const int32_t *coords, uint32_t dst,
              const SharedView &smem, GlobalSpace &global, IssueList &issues);
 
 /// Stores the box from shared address \p src; elements beyond the upper end are
-/// dropped, a negative coordinate is an error.
+/// dropped, except that a 16-byte unit of a row is written whole when it begins
+/// inside the map. A negative coordinate is an error.
 bool tmaStore(const TensorMap &map, const int32_t *coords, uint32_t src,
               const SharedView &smem, GlobalSpace &global, IssueList &issues);
 
