@@ -39,16 +39,17 @@ struct AssignRolesPass
 
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    if (optLevel != 0 && optLevel != 2) {
+    if (optLevel > 3) {
       kernel.emitError(
-          "flamia-assign-roles: expected opt-level 0 or 2, but got ")
+          "flamia-assign-roles: expected an opt-level from 0 to 3, but got ")
           << optLevel;
       return signalPassFailure();
     }
     WalkResult result = kernel.walk([&](Operation *op) {
       if (op == kernel.getOperation())
         return WalkResult::advance();
-      return WalkResult(success(succeeded(checkOp(op)) && succeeded(assign(op))));
+      return WalkResult(
+          success(succeeded(checkOp(op)) && succeeded(assign(op))));
     });
     if (result.wasInterrupted())
       signalPassFailure();
@@ -80,7 +81,7 @@ struct AssignRolesPass
     StringRef given = roleOf(op);
     if (unit == Unit::None) {
       if (op->hasAttr(kRoleAttr))
-        return op->emitError("an operation on scalars, control flow and "
+        return op->emitError("operations on scalars, control flow and "
                              "transposes have no role, but got '")
                << given << "'";
       return success();

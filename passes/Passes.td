@@ -113,7 +113,7 @@ def AssignRolesPass : Pass<"flamia-assign-roles", "::flamia::KernelOp"> {
   }];
   let options = [
     Option<"optLevel", "opt-level", "unsigned", /*default=*/"2",
-           "0: one role for everything; 2: loads, products and vector code apart">];
+           "0: one role for everything; 1 to 3: loads, products and vector code apart">];
 }
 
 def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {

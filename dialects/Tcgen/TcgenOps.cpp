@@ -9,14 +9,238 @@ using namespace flamia::tcgen;
 #define GET_OP_CLASSES
 #include "dialects/Tcgen/TcgenOps.cpp.inc"
 
-LogicalResult AllocOp::verify() { return success(); }
-LogicalResult FillScalesOp::verify() { return success(); }
-LogicalResult ChannelOp::verify() { return success(); }
-LogicalResult RoleOp::verify() { return success(); }
-LogicalResult TmaLoadOp::verify() { return success(); }
-LogicalResult BulkLoadOp::verify() { return success(); }
-LogicalResult CopyScalesOp::verify() { return success(); }
-LogicalResult MmaOp::verify() { return success(); }
-LogicalResult ReadOp::verify() { return success(); }
-LogicalResult WriteOp::verify() { return success(); }
-LogicalResult WriteScalesOp::verify() { return success(); }
+//===----------------------------------------------------------------------===//
+// What several verifiers check
+//===----------------------------------------------------------------------===//
+
+/// The named buffer operand is of the wanted kind.
+static LogicalResult checkKind(Operation *op, StringRef name, BufferType type,
+                               ArrayRef<std::pair<Space, Layout>> kinds) {
+  for (auto [space, layout] : kinds)
+    if (type.getSpace() == space && type.getLayout() == layout)
+      return success();
+  InFlightDiagnostic diagnostic = op->emitOpError("expected ")
+                                  << name << " to be a ";
+  llvm::interleave(
+      kinds, diagnostic,
+      [&](std::pair<Space, Layout> kind) {
+        diagnostic << "<" << stringifySpace(kind.first) << ", "
+                   << stringifyLayout(kind.second) << ">";
+      },
+      " or ");
+  return diagnostic << " buffer, but got " << type;
+}
+
+/// The named buffer's slots hold ROWSxCOLSxELEMENT.
+static LogicalResult checkTile(Operation *op, StringRef name, BufferType type,
+                               int64_t rows, int64_t cols, Type element) {
+  if (type.getRows() == rows && type.getCols() == cols &&
+      type.getElementType() == element)
+    return success();
+  return op->emitOpError("expected ")
+         << name << " to hold " << rows << "x" << cols << "x" << element
+         << ", but got " << type;
+}
+
+/// Elements along the contraction that share a scale.
+constexpr int64_t kScaleBlock = 32;
+
+static int64_t countScales(int64_t elements) {
+  return (elements + kScaleBlock - 1) / kScaleBlock;
+}
+
+static Type elementOf(Type tile) {
+  if (auto scaled = dyn_cast<flamia::ScaledType>(tile))
+    return scaled.getElementType();
+  return cast<RankedTensorType>(tile).getElementType();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory and channels
+//===----------------------------------------------------------------------===//
+
+LogicalResult AllocOp::verify() {
+  if (getOffset() && static_cast<int64_t>(*getOffset()) < 0)
+    return emitOpError("expected an offset of at least 0, but got ")
+           << static_cast<int64_t>(*getOffset());
+  return success();
+}
+
+LogicalResult FillScalesOp::verify() {
+  int64_t byte = getByte();
+  if (byte < 0 || byte > 255)
+    return emitOpError("expected a byte from 0 to 255, but got ") << byte;
+  return checkKind(*this, "buffer", getBuffer().getType(),
+                   {{Space::Tmem, Layout::Scales}});
+}
+
+LogicalResult ChannelOp::verify() {
+  auto check = [&](StringRef name, int64_t value) -> LogicalResult {
+    if (value >= 1)
+      return success();
+    return emitOpError("expected '")
+           << name << "' of at least 1, but got " << value;
+  };
+  return failure(failed(check("slots", getSlots())) ||
+                 failed(check("full", getFull())) ||
+                 failed(check("empty", getEmpty())));
+}
+
+LogicalResult RoleOp::verify() {
+  int64_t warps = getWarps();
+  if (warps < 1 || warps > 32)
+    return emitOpError("expected 1 to 32 warps, but got ") << warps;
+  return success();
+}
+
+LogicalResult ExpectOp::verify() {
+  // The pending count of an mbarrier's transactions has 20 bits.
+  int64_t bytes = getBytes(), limit = (1 << 20) - 1;
+  if (bytes < 1 || bytes > limit)
+    return emitOpError("expected 1 to ")
+           << limit << " bytes, but got " << bytes;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Asynchronous copies
+//===----------------------------------------------------------------------===//
+
+LogicalResult TmaLoadOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  if (failed(checkKind(*this, "buffer", getBuffer().getType(),
+                       {{Space::Smem, Layout::Operand}})))
+    return failure();
+  if (source.getRank() < 2 || source.getRank() > 3)
+    return emitOpError("expected a source of rank 2 or 3, but got ") << source;
+  if (static_cast<int64_t>(getIndices().size()) != source.getRank())
+    return emitOpError("expected ")
+           << source.getRank() << " indices, but got " << getIndices().size();
+  if (source.getElementType() != getBuffer().getType().getElementType())
+    return emitOpError("expected a buffer of ")
+           << source.getElementType() << ", but got " << getBuffer().getType();
+  return success();
+}
+
+LogicalResult BulkLoadOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  if (failed(checkKind(*this, "buffer", getBuffer().getType(),
+                       {{Space::Smem, Layout::Scales}})))
+    return failure();
+  if (source.getRank() != 3 || source.getDimSize(2) != 512)
+    return emitOpError("expected a source of atoms, ?x?x512, but got ")
+           << source;
+  if (getIndices().size() != 2)
+    return emitOpError("expected 2 indices, but got ") << getIndices().size();
+  if (source.getElementType() != getBuffer().getType().getElementType())
+    return emitOpError("expected a buffer of ")
+           << source.getElementType() << ", but got " << getBuffer().getType();
+  return success();
+}
+
+LogicalResult CopyScalesOp::verify() {
+  BufferType source = getSource().getType();
+  if (failed(checkKind(*this, "source", source,
+                       {{Space::Smem, Layout::Scales}})) ||
+      failed(checkKind(*this, "target", getTarget().getType(),
+                       {{Space::Tmem, Layout::Scales}})))
+    return failure();
+  return checkTile(*this, "target", getTarget().getType(), source.getRows(),
+                   source.getCols(), source.getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+LogicalResult MmaOp::verify() {
+  BufferType d = getD().getType(), a = getA().getType(), b = getB().getType();
+  if (failed(checkKind(*this, "d", d, {{Space::Tmem, Layout::Lanes}})) ||
+      failed(checkKind(
+          *this, "a", a,
+          {{Space::Smem, Layout::Operand}, {Space::Tmem, Layout::Lanes}})) ||
+      failed(checkKind(*this, "b", b, {{Space::Smem, Layout::Operand}})))
+    return failure();
+
+  int64_t m = d.getRows(), n = d.getCols(), k = a.getCols();
+  if (m != 128)
+    return emitOpError("expected d to have 128 rows, but got ") << d;
+  if (n % 16 != 0 || n > 256)
+    return emitOpError("expected d to have a multiple of 16, at most 256, "
+                       "columns, but got ")
+           << d;
+  if (!d.getElementType().isF32())
+    return emitOpError("expected d to hold f32, but got ") << d;
+  Type element = a.getElementType();
+  if (failed(checkTile(*this, "a", a, m, k, element)))
+    return failure();
+  bool alongCols = getMajor() == Major::K;
+  if (failed(checkTile(*this, "b", b, alongCols ? n : k, alongCols ? k : n,
+                       b.getElementType())))
+    return failure();
+  int64_t bits = element.getIntOrFloatBitWidth();
+  if (k * bits % 256 != 0)
+    return emitOpError("expected a contraction over a multiple of 32 bytes, "
+                       "but got ")
+           << k << " of " << element;
+
+  if (!getAScales() != !getBScales())
+    return emitOpError("expected scales of both operands or of none");
+  if (!getAScales()) {
+    if (bits != 16 || b.getElementType() != element)
+      return emitOpError("without scales, expected operands of one 16-bit "
+                         "type, but got ")
+             << element << " and " << b.getElementType();
+    return success();
+  }
+  if (bits != 8 || b.getElementType().getIntOrFloatBitWidth() != 8)
+    return emitOpError("with scales, expected operands of 8 bits, but got ")
+           << element << " and " << b.getElementType();
+  auto checkScales = [&](StringRef name, BufferType type,
+                         int64_t rows) -> LogicalResult {
+    return failure(
+        failed(checkKind(*this, name, type, {{Space::Tmem, Layout::Scales}})) ||
+        failed(checkTile(*this, name, type, rows, countScales(k),
+                         Float8E8M0FNUType::get(getContext()))));
+  };
+  return failure(failed(checkScales("a_scales", getAScales().getType(), m)) ||
+                 failed(checkScales("b_scales", getBScales().getType(), n)));
+}
+
+//===----------------------------------------------------------------------===//
+// Vector side
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReadOp::verify() {
+  BufferType buffer = getBuffer().getType();
+  auto tile = cast<RankedTensorType>(getResult().getType());
+  if (failed(checkKind(
+          *this, "buffer", buffer,
+          {{Space::Tmem, Layout::Lanes}, {Space::Smem, Layout::Operand}})))
+    return failure();
+  return checkTile(*this, "buffer", buffer, tile.getDimSize(0),
+                   tile.getDimSize(1), tile.getElementType());
+}
+
+LogicalResult WriteOp::verify() {
+  BufferType buffer = getBuffer().getType();
+  Type value = getValue().getType();
+  auto [rows, cols] = flamia::getTileShape(value);
+  if (failed(checkKind(
+          *this, "buffer", buffer,
+          {{Space::Tmem, Layout::Lanes}, {Space::Smem, Layout::Operand}})))
+    return failure();
+  return checkTile(*this, "buffer", buffer, rows, cols, elementOf(value));
+}
+
+LogicalResult WriteScalesOp::verify() {
+  auto value = cast<flamia::ScaledType>(getValue().getType());
+  BufferType buffer = getBuffer().getType();
+  if (failed(
+          checkKind(*this, "buffer", buffer, {{Space::Smem, Layout::Scales}})))
+    return failure();
+  bool alongCols = getAlong() == flamia::Axis::Cols;
+  int64_t rows = value.getRows(), cols = value.getCols();
+  return checkTile(*this, "buffer", buffer, alongCols ? rows : cols,
+                   countScales(alongCols ? cols : rows), value.getScaleType());
+}

@@ -14,11 +14,14 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 class Tcgen_Op<string mnemonic, list<Trait> traits = []>
     : Op<Tcgen_Dialect, mnemonic, traits>;
 
+/// Stands directly in a kernel's body.
+def TopLevel : HasParent<"::flamia::KernelOp">;
+
 //===----------------------------------------------------------------------===//
 // Memory and channels
 //===----------------------------------------------------------------------===//
 
-def AllocOp : Tcgen_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+def AllocOp : Tcgen_Op<"alloc", [TopLevel]> {
   let summary = "reserves a ring of tiles in shared or tensor memory";
   let description = [{
     Top level of a kernel only. `offset` (bytes of dynamic shared memory, or tensor memory
@@ -28,12 +31,12 @@ def AllocOp : Tcgen_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
     Example: `%k = tcgen.alloc : !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>`
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset);
-  let results = (outs Tcgen_BufferType:$result);
+  let results = (outs Res<Tcgen_BufferType, "", [MemAlloc]>:$result);
   let assemblyFormat = "(`offset` $offset^)? attr-dict `:` qualified(type($result))";
   let hasVerifier = 1;
 }
 
-def FillScalesOp : Tcgen_Op<"fill_scales", [MemoryEffects<[MemWrite]>]> {
+def FillScalesOp : Tcgen_Op<"fill_scales", [TopLevel, MemoryEffects<[MemWrite]>]> {
   let summary = "sets constant scale factors before the roles start";
   let description = [{
     Top level of a kernel only: the kernel's prologue writes the byte to all scales of all
@@ -46,7 +49,7 @@ def FillScalesOp : Tcgen_Op<"fill_scales", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def ChannelOp : Tcgen_Op<"channel", [MemoryEffects<[MemAlloc]>]> {
+def ChannelOp : Tcgen_Op<"channel", [TopLevel]> {
   let summary = "a ring of mbarrier pairs";
   let description = [{
     Top level of a kernel only. `full` and `empty` are the arrivals that complete a phase of the
@@ -55,12 +58,12 @@ def ChannelOp : Tcgen_Op<"channel", [MemoryEffects<[MemAlloc]>]> {
     Example: `%ch = tcgen.channel slots 2 full 1 empty 4`
   }];
   let arguments = (ins I64Attr:$slots, I64Attr:$full, I64Attr:$empty);
-  let results = (outs Tcgen_ChannelType:$result);
+  let results = (outs Res<Tcgen_ChannelType, "", [MemAlloc]>:$result);
   let assemblyFormat = "`slots` $slots `full` $full `empty` $empty attr-dict";
   let hasVerifier = 1;
 }
 
-def RoleOp : Tcgen_Op<"role", [SingleBlock, NoTerminator, HasParent<"::flamia::KernelOp">]> {
+def RoleOp : Tcgen_Op<"role", [TopLevel, SingleBlock, NoTerminator]> {
   let summary = "what one group of warps does";
   let description = [{
     Roles run concurrently from the kernel's start to its end. Warps are numbered in the
@@ -103,6 +106,7 @@ def ExpectOp : Tcgen_Op<"expect", [MemoryEffects<[MemRead, MemWrite]>]> {
   }];
   let arguments = (ins Tcgen_ChannelType:$channel, Index:$slot, I64Attr:$bytes);
   let assemblyFormat = "$channel `[` $slot `]` `bytes` $bytes attr-dict";
+  let hasVerifier = 1;
 }
 
 def PublishOp : Tcgen_Op<"publish", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -110,7 +114,9 @@ def PublishOp : Tcgen_Op<"publish", [MemoryEffects<[MemRead, MemWrite]>]> {
   let description = [{
     `threads`: one arrival a warp, after the fences that make the role's earlier writes visible
     (`tcgen05.wait::st` and `tcgen05.fence::before_thread_sync`; `fence.proxy.async` for shared
-    memory). `mma`: `tcgen05.commit`, so the signal follows all products issued so far.
+    memory). `mma`: `tcgen05.commit`, so the signal follows all products issued so far; with
+    none in flight it comes at once. A producer whose turn another channel makes sure of
+    publishes without `tcgen.acquire`.
 
     Example: `tcgen.publish %ch[%slot] by mma`
   }];
@@ -122,7 +128,7 @@ def WaitOp : Tcgen_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "waits until the channel's next slot is full";
   let description = [{
     Returns the slot's index and advances the consumer's end. `tcgen05.fence::after_thread_sync`
-    is implied.
+    is implied. Each role that waits for a channel has an end of its own.
 
     Example: `%slot = tcgen.wait %ch`
   }];
@@ -282,8 +288,8 @@ def ReadOp : Tcgen_Op<"read", [MemoryEffects<[MemRead]>]> {
 def WriteOp : Tcgen_Op<"write", [MemoryEffects<[MemWrite]>]> {
   let summary = "writes a tile, or a scaled tile's payload, from registers into a slot";
   let description = [{
-    `tcgen05.st.32x32b` (tmem) or `st.shared` into the swizzled row (smem). Visible to others
-    after `tcgen.publish`.
+    `tcgen05.st.32x32b` (tmem) or `st.shared` into the swizzled row (smem). Visible to later
+    reads of the same role at once, to others after `tcgen.publish`.
 
     Example:
 

@@ -87,15 +87,25 @@ LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
       (layout == Layout::Lanes && space != Space::Tmem))
     return emitError() << "layout " << stringifyLayout(layout)
                        << " does not exist in " << stringifySpace(space);
-  if (layout == Layout::Lanes && rows > 128)
-    return emitError() << "expected at most 128 rows in tensor memory, but got "
-                       << rows;
+  int64_t bits = elementType.getIntOrFloatBitWidth();
+  if (layout == Layout::Scales && bits != 8)
+    return emitError() << "expected scales of 8 bits, but got " << elementType;
+  if (layout == Layout::Lanes && (rows > 128 || cols * bits % 32 != 0))
+    return emitError()
+           << "expected at most 128 rows of whole 32-bit columns in "
+              "tensor memory, but got "
+           << rows << "x" << cols << "x" << elementType;
   if (layout == Layout::Operand) {
-    int64_t rowBytes = cols * elementType.getIntOrFloatBitWidth() / 8;
-    if (rowBytes != 32 && rowBytes != 64 && rowBytes % 128 != 0)
+    // TMA boxes have at most 256 rows; the swizzle repeats every eight.
+    if (rows > 256 || rows % 8 != 0)
+      return emitError() << "expected a multiple of 8, at most 256, rows, but "
+                            "got "
+                         << rows;
+    int64_t rowBits = cols * bits;
+    if (rowBits != 256 && rowBits != 512 && rowBits % 1024 != 0)
       return emitError() << "expected rows of 32, 64 or a multiple of 128 "
                             "bytes, but got "
-                         << rowBytes;
+                         << cols << " elements of " << elementType;
   }
   return success();
 }

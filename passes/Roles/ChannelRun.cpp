@@ -4,6 +4,7 @@
 #include "passes/Roles/ChannelTrace.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace flamia;
@@ -305,6 +306,7 @@ private:
   LogicalResult reportDeadlock() {
     InFlightDiagnostic diagnostic =
         kernel.emitError("roles wait for each other for ever");
+    llvm::SetVector<Operation *> waitedFor;
     for (Role &role : roles) {
       if (role.next >= role.trace->events.size())
         continue;
@@ -316,9 +318,11 @@ private:
           << "role '" << roleOp.getName() << "' waits "
           << (acquires ? "for a free slot" : "for a full slot")
           << " of channel " << indexOf(channel);
+      waitedFor.insert(channel);
+    }
+    for (Operation *channel : waitedFor)
       diagnostic.attachNote(channel->getLoc())
           << "channel " << indexOf(channel);
-    }
     return diagnostic;
   }
 

@@ -66,8 +66,9 @@ static LogicalResult checkImage(Operation *op, Type type, Type element) {
     return op->emitError("a tile in shared memory needs rows of 32, 64 or a "
                          "multiple of 128 bytes, but ")
            << type << " has " << bits / 8;
-  if (rows > 256)
-    return op->emitError("a tile in shared memory has at most 256 rows, but ")
+  if (rows > 256 || rows % 8 != 0)
+    return op->emitError("a tile in shared memory has a multiple of 8, at most "
+                         "256, rows, but ")
            << type << " has " << rows;
   return success();
 }

@@ -1,0 +1,623 @@
+// What the dialect's types and operations refuse.
+
+// RUN: flamia-opt %s --split-input-file --verify-diagnostics
+
+// Buffer types.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected positive slots and extents, but got 0 x 128x128}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 0 x 128x128xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected rows of 32, 64 or a multiple of 128 bytes, but got 24 elements of 'bf16'}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x24xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected a multiple of 8, at most 256, rows, but got 264}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 264x64xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected a multiple of 8, at most 256, rows, but got 20}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 20x64xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{layout operand does not exist in tmem}}
+  %a = tcgen.alloc : !tcgen.buffer<tmem, operand, 1 x 128x64xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{layout lanes does not exist in smem}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, lanes, 1 x 128x64xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected at most 128 rows of whole 32-bit columns in tensor memory, but got 256x64x'f32'}}
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 256x64xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected at most 128 rows of whole 32-bit columns in tensor memory, but got 128x3x'bf16'}}
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x3xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected scales of 8 bits, but got 'f32'}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected an integer or floating-point element, but got 'index'}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xindex>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected <smem|tmem, operand|scales|lanes, SLOTS x ROWSxCOLSxELEMENT>}}
+  %a = tcgen.alloc : !tcgen.buffer<gmem, operand, 1 x 128x128xbf16>
+  flamia.return
+}
+
+// -----
+
+// Memory and channels.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected an offset of at least 0, but got -1}}
+  %a = tcgen.alloc offset -1 : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %c1 step %c1 {
+    // expected-error@+1 {{expects parent op 'flamia.kernel'}}
+    %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  // expected-error@+1 {{expected a byte from 0 to 255, but got 256}}
+  tcgen.fill_scales %a byte 256 : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  // expected-error@+1 {{expected buffer to be a <tmem, scales> buffer, but got '!tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>'}}
+  tcgen.fill_scales %a byte 127 : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected 'slots' of at least 1, but got 0}}
+  %c = tcgen.channel slots 0 full 1 empty 1
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected 'full' of at least 1, but got 0}}
+  %c = tcgen.channel slots 1 full 0 empty 1
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected 'empty' of at least 1, but got 0}}
+  %c = tcgen.channel slots 1 full 1 empty 0
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  // expected-error@+1 {{expected 1 to 32 warps, but got 0}}
+  tcgen.role "r" warps 0 {
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected 1 to 1048575 bytes, but got 1048576}}
+    tcgen.expect %c[%c0] bytes 1048576
+  }
+  flamia.return
+}
+
+// -----
+
+// Copies.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to be a <smem, operand> buffer, but got '!tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>'}}
+    tcgen.tma_load %x[%c0, %c0, %c0], %b[%c0] signals %c : memref<?x?x128xf8E4M3FN>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected 3 indices, but got 2}}
+    tcgen.tma_load %x[%c0, %c0], %b[%c0] signals %c : memref<?x?x128xf8E4M3FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a buffer of 'f32', but got '!tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>'}}
+    tcgen.tma_load %w[%c0, %c0], %b[%c0] signals %c : memref<?x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a source of atoms, ?x?x512, but got 'memref<?x?x128xf8E4M3FN>'}}
+    tcgen.bulk_load %x[%c0, %c0], %b[%c0] signals %c : memref<?x?x128xf8E4M3FN>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected 2 indices, but got 1}}
+    tcgen.bulk_load %s[%c0], %b[%c0] signals %c : memref<?x?x512xf8E8M0FNU>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to be a <smem, scales> buffer}}
+    tcgen.bulk_load %s[%c0, %c0], %b[%c0] signals %c : memref<?x?x512xf8E8M0FNU>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %b = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected target to be a <tmem, scales> buffer}}
+    tcgen.copy_scales %a[%c0], %b[%c0] : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %b = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 64x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected target to hold 128x4x'f8E8M0FNU', but got '!tcgen.buffer<tmem, scales, 1 x 64x4xf8E8M0FNU>'}}
+    tcgen.copy_scales %a[%c0], %b[%c0] : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 64x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+// Products.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected d to be a <tmem, lanes> buffer}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<smem, operand, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a to be a <smem, operand> or <tmem, lanes> buffer}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected b to be a <smem, operand> buffer}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 64x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected d to have 128 rows, but got}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 64x128xf32>, !tcgen.buffer<smem, operand, 1 x 64x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x24xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 24x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected d to have a multiple of 16, at most 256, columns}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x24xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 24x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected d to hold f32}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a to hold 128x128x'bf16', but got '!tcgen.buffer<smem, operand, 1 x 64x128xbf16>'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 64x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+// The image of b is NxK for major k.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected b to hold 128x128x'bf16', but got '!tcgen.buffer<smem, operand, 1 x 128x64xbf16>'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+// It is KxN for major mn.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected b to hold 128x64x'bf16', but got '!tcgen.buffer<smem, operand, 1 x 64x128xbf16>'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major mn accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x24xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 24x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a contraction over a multiple of 32 bytes, but got 24 of 'bf16'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major mn accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x24xbf16>, !tcgen.buffer<smem, operand, 1 x 24x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{without scales, expected operands of one 16-bit type, but got 'f16' and 'bf16'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{without scales, expected operands of one 16-bit type, but got 'f8E4M3FN' and 'f8E4M3FN'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %sa = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  %sb = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{with scales, expected operands of 8 bits, but got 'bf16' and 'bf16'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %sa[%c0], %sb[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %sa = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %sb = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a_scales to be a <tmem, scales> buffer}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %sa[%c0], %sb[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %sa = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  %sb = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 64x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected b_scales to hold 128x4x'f8E8M0FNU', but got '!tcgen.buffer<tmem, scales, 1 x 64x4xf8E8M0FNU>'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %sa[%c0], %sb[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 64x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+// Vector side.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to hold 128x64x'f32', but got '!tcgen.buffer<tmem, lanes, 1 x 128x128xf32>'}}
+    %t = tcgen.read %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x64xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to be a <tmem, lanes> or <smem, operand> buffer}}
+    %t = tcgen.read %a[%c0] : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU> -> tensor<128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %t = arith.constant dense<0.0> : tensor<128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to hold 128x128x'bf16'}}
+    tcgen.write %t, %a[%c0] : tensor<128x128xbf16>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %t = arith.constant dense<0.0> : tensor<128x4xf32>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to be a <tmem, lanes> or <smem, operand> buffer}}
+    tcgen.write %t, %a[%c0] : tensor<128x4xf32>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+// 64 columns have two scales a row.
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %t = arith.constant dense<0.0> : tensor<128x64xf32>
+  %q = flamia.quantize %t : tensor<128x64xf32> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to hold 128x2x'f8E8M0FNU', but got '!tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>'}}
+    tcgen.write_scales %q, %a[%c0] along cols : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  %t = arith.constant dense<0.0> : tensor<128x64xf32>
+  %q = flamia.quantize %t : tensor<128x64xf32> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected buffer to be a <smem, scales> buffer}}
+    tcgen.write_scales %q, %a[%c0] along rows : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
