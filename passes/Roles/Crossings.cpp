@@ -273,8 +273,9 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
     int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
     auto quantize = value.getDefiningOp<QuantizeOp>();
     if (quantize && quantize.getExponent()) {
-      image.scales = createConstantScales(loc, 127 + *quantize.getExponent(),
-                                          scaleRows, blocks);
+      image.scales = createConstantScales(
+          loc, 127 + static_cast<int32_t>(*quantize.getExponent()), scaleRows,
+          blocks);
     } else {
       smemScales = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales,
                                 1, scaleRows, blocks, type.getScaleType());
@@ -360,9 +361,6 @@ static LogicalResult checkShape(DotOp dot) {
                << type;
     return success();
   }
-  if (bits != 16 || element != elementOf(dot.getB().getType()))
-    return dot.emitError("expected two operands of one 16-bit type, but got ")
-           << dot.getA().getType() << " and " << dot.getB().getType();
   return success();
 }
 
