@@ -336,30 +336,23 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// What the tensor core can multiply.
+/// What the tensor core can multiply, of what flamia.dot allows.
 static LogicalResult checkShape(DotOp dot) {
-  auto [m, k] = getTileShape(dot.getA().getType());
+  int64_t m = getTileShape(dot.getA().getType()).first;
   int64_t n = getTileShape(dot.getB().getType()).second;
-  Type element = elementOf(dot.getA().getType());
-  int64_t bits = element.getIntOrFloatBitWidth();
   if (m != 128)
     return dot.emitError("expected a left operand of 128 rows, but got ") << m;
-  if (n % 16 != 0 || n > 256)
-    return dot.emitError("expected the right operand to have a multiple of 16, "
-                         "at most 256, columns, but got ")
+  if (n % 16 != 0)
+    return dot.emitError("expected the right operand to have a multiple of 16 "
+                         "columns, but got ")
            << n;
-  if (k * bits % 256 != 0)
-    return dot.emitError("expected a contraction over a multiple of ")
-           << 256 / bits << " elements, but got " << k;
-  if (auto scaled = dyn_cast<ScaledType>(dot.getA().getType())) {
-    for (Type type : {dot.getA().getType(), dot.getB().getType()})
-      if (!isa<ScaledType>(type) ||
-          elementOf(type).getIntOrFloatBitWidth() != 8 ||
-          !isa<Float8E8M0FNUType>(cast<ScaledType>(type).getScaleType()))
-        return dot.emitError("expected two scaled operands of 8-bit elements "
-                             "with f8E8M0FNU scales, but got ")
-               << type;
-    return success();
+  for (Type type : {dot.getA().getType(), dot.getB().getType()}) {
+    auto scaled = dyn_cast<ScaledType>(type);
+    if (scaled && (scaled.getElementType().getIntOrFloatBitWidth() != 8 ||
+                   !isa<Float8E8M0FNUType>(scaled.getScaleType())))
+      return dot.emitError("expected two scaled operands of 8-bit elements "
+                           "with f8E8M0FNU scales, but got ")
+             << type;
   }
   return success();
 }
