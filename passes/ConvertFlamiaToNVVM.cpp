@@ -67,11 +67,11 @@ LogicalResult KernelLowering::collect() {
                ? entry.writesTmem
                : entry.writesSmem) = true;
         entry.writesSmem |= isa<tcgen::WriteScalesOp>(inner);
-        usesDrain |= isa<tcgen::DrainOp>(inner);
       });
       roles.push_back(entry);
     }
   }
+  kernel.walk([&](tcgen::DrainOp) { usesDrain = true; });
   if (!roles.empty())
     threads = 32 * firstWarp;
   for (auto [name, value] :
@@ -132,7 +132,14 @@ LogicalResult KernelLowering::checkLimits() {
   if (!fills.empty() && threads < 128)
     return kernel.emitOpError("fills scales, which takes 4 warps, but has ")
            << threads / 32;
-  if (!roles.empty()) {
+  bool usesTcgen = kernel
+                       .walk([](Operation *op) {
+                         return isa<tcgen::TcgenDialect>(op->getDialect())
+                                    ? WalkResult::interrupt()
+                                    : WalkResult::advance();
+                       })
+                       .wasInterrupted();
+  if (usesTcgen) {
     // Drain barrier, then the word that receives the tensor memory address.
     smemBytes =
         kSmemAlignment + std::max(smemBytes, bufferBytes + barrierBytes + 16);
@@ -448,9 +455,27 @@ LogicalResult KernelLowering::emitBody() {
   return success();
 }
 
+/// Tensors are arguments, buffers and channels are declared at the top level.
+LogicalResult KernelLowering::checkOperands(Operation *op) {
+  for (Value operand : op->getOperands()) {
+    Type type = operand.getType();
+    auto arg = dyn_cast<BlockArgument>(operand);
+    if (isa<BaseMemRefType>(type) && (!isa<MemRefType>(type) || !arg ||
+                                      arg.getOwner()->getParentOp() != kernel))
+      return unsupported(op, "expected a tensor that is a kernel argument");
+    auto alloc = operand.getDefiningOp<tcgen::AllocOp>();
+    if (isa<tcgen::BufferType>(type) &&
+        (!alloc || alloc->getParentOp() != kernel))
+      return unsupported(op, "expected a buffer of the kernel's top level");
+    if (isa<tcgen::ChannelType>(type) && !channels.contains(operand))
+      return unsupported(op, "expected a channel of the kernel's top level");
+  }
+  return checkTiles(op);
+}
+
 LogicalResult KernelLowering::lowerOp(Operation *op) {
   e.loc = op->getLoc();
-  if (failed(checkTiles(op)))
+  if (failed(checkOperands(op)))
     return failure();
   using namespace flamia::tcgen;
   return TypeSwitch<Operation *, LogicalResult>(op)

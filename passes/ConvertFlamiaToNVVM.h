@@ -178,6 +178,7 @@ private:
   LogicalResult collect();
   LogicalResult checkArguments();
   LogicalResult checkLimits();
+  LogicalResult checkOperands(Operation *op);
   void emitEntry();
   void emitPrologue();
   void emitEpilogue();

@@ -116,11 +116,11 @@ LogicalResult KernelLowering::lowerLoad(LoadOp op) {
             [&]() -> Values { return {e.splat(type, e.b.getZeroAttr(type))}; })
         .front();
   };
-  auto loadRow = [&, width = width]() -> Values {
+  auto loadRow = [&, width = width, check = check]() -> Values {
     if (tile.cols == 1)
       return {loadColumn(0, tile.element)};
     SmallVector<Value> words; // 32-bit words, or single elements
-    if (width >= 4) {
+    if (width >= 4 && !check) {
       for (int64_t offset = 0; offset < tile.cols * bytes; offset += width) {
         Type type = width == 4 ? e.i32() : Type(e.vec(width / 4, e.i32()));
         words.append(e.elements(loadOne(type, offset, width)));
@@ -179,11 +179,11 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
     e.ifThen(columnInRange(target, indices, col),
              [&] { storeOne(stored, col * bytes, bytes); });
   };
-  auto storeRow = [&, width = width] {
+  auto storeRow = [&, width = width, check = check] {
     if (cols == 1)
       return storeColumn(0, value);
     SmallVector<Value> words = e.elements(value);
-    if (width >= 4) {
+    if (width >= 4 && !check) {
       for (Value &word : words)
         word = e.bitcast(word, e.i32());
       size_t step = width / 4;
@@ -193,7 +193,7 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
     }
     if (bytes == 4) {
       for (auto [col, word] : llvm::enumerate(words))
-        storeColumn(col, word);
+        storeColumn(col, e.bitcast(word, e.i32()));
       return;
     }
     Type narrow = e.b.getIntegerType(8 * bytes);

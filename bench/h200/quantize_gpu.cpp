@@ -1,0 +1,166 @@
+//===- quantize_gpu.cpp - The quantizers on a Hopper GPU ------------------===//
+//
+// Runs quantize_token_local and quantize_token_block, compiled by flamiac for
+// sm_90, on a real GPU and compares every byte with lib/Numerics: TMA through
+// ragged tensor maps, mbarriers, warp reductions and conversions of the code
+// that convert-flamia-to-nvvm makes. Usage: quantize_gpu DIR..., each with the
+// records of one head_dim. Exit code 1 on any difference.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Numerics/Quantize.h"
+#include "flamia/Runtime/Device.h"
+#include "flamia/Runtime/KernelLibrary.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+using namespace flamia;
+using namespace flamia::runtime;
+
+static void check(llvm::Error error) {
+  if (!error)
+    return;
+  fprintf(stderr, "%s\n", toString(std::move(error)).c_str());
+  exit(1);
+}
+template <typename T>
+static T check(llvm::Expected<T> value) {
+  check(value.takeError());
+  return std::move(*value);
+}
+
+/// BF16 values over many magnitudes, some zero, some subnormal, few NaN, Inf.
+static std::vector<uint16_t> makeInput(int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<uint16_t> data(static_cast<size_t>(count));
+  for (uint16_t &value : data) {
+    uint32_t kind = random() % 4096;
+    if (kind == 0)
+      value = uint16_t(random()); // anything
+    else if (kind < 64)
+      value = uint16_t(random() % 128 | (random() & 0x8000)); // subnormal
+    else if (kind < 128)
+      value = uint16_t(random() & 0x8000); // zero
+    else
+      value = uint16_t((random() & 0x8000) | (120 + random() % 12) << 7 |
+                       random() % 128);
+  }
+  return data;
+}
+
+struct DeviceBuffer {
+  uint64_t address;
+  uint64_t bytes;
+};
+
+static DeviceBuffer put(Device &device, const void *data, uint64_t bytes) {
+  DeviceBuffer buffer{check(device.allocate("buffer", bytes)), bytes};
+  check(device.upload(buffer.address, data, bytes));
+  return buffer;
+}
+static DeviceBuffer poisoned(Device &device, uint64_t bytes) {
+  std::vector<uint8_t> data(bytes, 0xAA);
+  return put(device, data.data(), bytes);
+}
+static bool same(Device &device, const char *what, DeviceBuffer buffer,
+                 const std::vector<uint8_t> &expected) {
+  std::vector<uint8_t> got(buffer.bytes);
+  check(device.download(got.data(), buffer.address, buffer.bytes));
+  size_t wrong = 0, first = 0;
+  for (size_t i = 0; i < got.size(); ++i)
+    if (got[i] != expected[i] && wrong++ == 0)
+      first = i;
+  if (wrong)
+    printf("  %s: %zu of %zu bytes differ, first at %zu: %02x, expected %02x\n",
+           what, wrong, got.size(), first, got[first], expected[first]);
+  else
+    printf("  %s: %zu bytes equal\n", what, got.size());
+  return wrong == 0;
+}
+
+static bool run(Device &device, const KernelLibrary &library, int64_t headDim,
+                std::vector<int64_t> lengths, unsigned seed) {
+  numerics::PackedShape shape;
+  shape.cuSeqlens = numerics::cuSeqlensOf(lengths);
+  shape.heads = 3;
+  shape.headDim = headDim;
+  std::vector<int64_t> bases = numerics::scaleTileBases(shape.cuSeqlens);
+  std::vector<int32_t> work;
+  for (int64_t d = 0; d < shape.documents(); ++d)
+    for (int64_t tile = 0; tile < bases[d + 1] - bases[d]; ++tile)
+      for (int64_t field :
+           {shape.cuSeqlens[d], shape.cuSeqlens[d + 1], tile, bases[d]})
+        work.push_back(int32_t(field));
+  uint64_t items = work.size() / 4, tokens = uint64_t(shape.tokens());
+  uint64_t heads = uint64_t(shape.heads), dim = uint64_t(headDim);
+  uint64_t tiles = uint64_t(bases.back());
+  std::vector<uint16_t> x = makeInput(shape.elements(), seed);
+  DeviceBuffer dx = put(device, x.data(), x.size() * 2);
+  DeviceBuffer dwork = put(device, work.data(), work.size() * 4);
+  auto tensor = [&](const char *name, DeviceBuffer buffer, Element element,
+                    std::vector<uint64_t> extents) {
+    return Argument::tensor(name, buffer.address, element, extents,
+                            buffer.bytes);
+  };
+  auto launch = [&](const char *name, std::vector<Argument> outputs) {
+    outputs.push_back(tensor("x", dx, Element::BF16, {tokens, heads, dim}));
+    outputs.push_back(tensor("work", dwork, Element::I32, {items, 4}));
+    auto *record = check(
+        library.find(name, "sm_90", {{"head_dim", std::to_string(headDim)}}));
+    auto kernel = check(device.load(*record));
+    auto prepared = check(kernel->prepare(outputs));
+    check(prepared->launch());
+    check(device.synchronize());
+  };
+  bool ok = true;
+  {
+    auto expected = numerics::quantizeTokenLocal(x.data(), shape, true);
+    DeviceBuffer data = poisoned(device, expected.payload.size());
+    DeviceBuffer scale = poisoned(device, expected.scales.size());
+    launch("quantize_token_local",
+           {tensor("data", data, Element::F8E4M3FN, {tokens, heads, dim}),
+            tensor("scale", scale, Element::F8E8M0FNU, {tiles, heads, 512})});
+    ok &= same(device, "token_local payload", data, expected.payload);
+    ok &= same(device, "token_local scales", scale, expected.scales);
+  }
+  {
+    auto expected = numerics::quantizeTokenBlock(x.data(), shape);
+    DeviceBuffer data = poisoned(device, expected.payload.size());
+    DeviceBuffer rows = poisoned(device, expected.scalesAlongRows.size());
+    DeviceBuffer cols = poisoned(device, expected.scalesAlongCols.size());
+    launch(
+        "quantize_token_block",
+        {tensor("data", data, Element::F8E4M3FN, {tokens, heads, dim}),
+         tensor("scale_rows", rows, Element::F8E8M0FNU, {tiles, heads, 512}),
+         tensor("scale_cols", cols, Element::F8E8M0FNU, {tiles, heads, 512})});
+    ok &= same(device, "token_block payload", data, expected.payload);
+    ok &=
+        same(device, "token_block scales rows", rows, expected.scalesAlongRows);
+    ok &=
+        same(device, "token_block scales cols", cols, expected.scalesAlongCols);
+  }
+  return ok;
+}
+
+int main(int argc, char **argv) {
+  auto device = check(createCudaDevice());
+  printf("device: %s\n", device->name().c_str());
+  bool ok = true;
+  for (int i = 1; i < argc; ++i) {
+    auto library = check(KernelLibrary::open(argv[i]));
+    int64_t headDim =
+        atoi(library.records().front().parameters.at("head_dim").c_str());
+    unsigned seed = 1;
+    for (std::vector<int64_t> lengths : {std::vector<int64_t>{1},
+                                         {128},
+                                         {31, 0, 1, 33, 129, 500},
+                                         {4096, 100, 17}}) {
+      printf("head_dim %d, %zu documents\n", int(headDim), lengths.size());
+      ok &= run(*device, library, headDim, lengths, seed++);
+    }
+  }
+  printf(ok ? "PASS\n" : "FAIL\n");
+  return ok ? 0 : 1;
+}

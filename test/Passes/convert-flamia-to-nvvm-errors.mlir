@@ -1,0 +1,249 @@
+// RUN: flamia-opt %s --convert-flamia-to-nvvm --split-input-file --verify-diagnostics
+
+flamia.kernel @rows_64(%x: memref<?x64xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{cannot be lowered: expected tiles of 128 rows (one a thread) or column vectors, but got 'tensor<64x64xf32>'}}
+  %t = flamia.load %x[%c0, %c0] : memref<?x64xf32> -> tensor<64x64xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @wide(%x: memref<?x65536xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{expected rows of at most 512 columns, but got 'tensor<128x65536xf32>'}}
+  %t = flamia.load %x[%c0, %c0] : memref<?x65536xf32> -> tensor<128x65536xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @dynamic(%x: memref<?x?xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{expected a two-dimensional tile of static extents, but got 'tensor<128x?xf32>'}}
+  %t = flamia.load %x[%c0, %c0] : memref<?x?xf32> -> tensor<128x?xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @odd_bf16(%x: memref<?x3xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{expected rows of whole 32-bit words, but got 'tensor<128x3xbf16>'}}
+  %t = flamia.load %x[%c0, %c0] : memref<?x3xbf16> -> tensor<128x3xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @f64(%x: memref<?x4xf32>) parameters {} grid(1) {
+  // expected-error @below {{expected elements of type f32, bf16, f16, f8E4M3FN, f8E5M2, i1 or i32, but got 'tensor<128x4xf64>'}}
+  %t = arith.constant dense<0.0> : tensor<128x4xf64>
+  flamia.return
+}
+
+// -----
+
+// expected-error @below {{expected argument 'x' to be f32, i32, i64, index or a memref of f32, bf16, f16, f8E4M3FN, f8E8M0FNU, i8, i32 or i64, but got 'f64'}}
+flamia.kernel @scalar_f64(%x: f64) parameters {} grid(1) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @below {{expected argument 'x' to be a row-major tensor of rank 1 or more in global memory, but got 'memref<f32>'}}
+flamia.kernel @rank_0(%x: memref<f32>) parameters {} grid(1) {
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @mixed_elements(%x: memref<?x4xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{tile and tensor elements differ: 'f32' and 'bf16'}}
+  %t = flamia.load %x[%c0, %c0] : memref<?x4xbf16> -> tensor<128x4xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @no_offset(%x: memref<?x4xf32>) parameters {} grid(1) {
+  // expected-error @below {{has no offset: run flamia-allocate-memory before convert-flamia-to-nvvm}}
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x32xbf16>
+  flamia.return
+}
+
+// -----
+
+// expected-error @below {{needs 301072 bytes of shared memory (300032 of buffers), but a CTA has at most 232448}}
+flamia.kernel @smem_300k(%x: memref<?x4xf32>) parameters {} grid(1) {
+  %b = tcgen.alloc offset 267264 : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "load" warps 1 {
+  }
+  flamia.return
+}
+
+// -----
+
+// expected-error @below {{needs 1024 tensor memory columns, but an SM has 512}}
+flamia.kernel @tmem_544(%x: memref<?x4xf32>) parameters {} grid(1) {
+  %b = tcgen.alloc offset 416 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @dot(%x: memref<?x128xbf16>, %acc: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x128xbf16> -> tensor<128x128xbf16>
+  // expected-error @below {{cannot be lowered: flamia-pipeline has to turn it into tcgen operations first}}
+  %u = flamia.transpose %t : tensor<128x128xbf16> -> tensor<128x128xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @unbound(%x: memref<?x4xf32>) parameters {n = [1, 2]} grid(1) {
+  // expected-error @below {{is not bound: run flamia-specialize first}}
+  %n = flamia.param "n" : i32
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @tall_blocks(%x: memref<?x32xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x32xf32> -> tensor<128x32xf32>
+  // expected-error @below {{expected scale blocks that one warp's 32 rows hold, but got 64 rows}}
+  %q = flamia.quantize %t : tensor<128x32xf32> -> !flamia.scaled<128x32, f8E4M3FN by f8E8M0FNU per 64x32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @fine_blocks(%x: memref<?x32xf32>, %s: memref<?x?x512xf8E8M0FNU>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x32xf32> -> tensor<128x32xf32>
+  %q = flamia.quantize %t : tensor<128x32xf32> -> !flamia.scaled<128x32, f8E4M3FN by f8E8M0FNU per 1x16>
+  // expected-error @below {{expected scale blocks of a multiple of 32 elements along cols}}
+  flamia.store_scales %q, %s[%c0, %c0] rows %c0 along cols : !flamia.scaled<128x32, f8E4M3FN by f8E8M0FNU per 1x16>, memref<?x?x512xf8E8M0FNU>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @ue4m3(%x: memref<?x32xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x32xf32> -> tensor<128x32xf32>
+  // expected-error @below {{expected scales of type f8E8M0FNU}}
+  %q = flamia.quantize %t : tensor<128x32xf32> -> !flamia.scaled<128x32, f8E4M3FN by f8E4M3FN per 1x16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @hadamard_96(%x: memref<?x96xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x96xf32> -> tensor<128x96xf32>
+  // expected-error @below {{power of two}}
+  %h = flamia.hadamard %t : tensor<128x96xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @sine(%x: memref<?x4xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x4xf32> -> tensor<128x4xf32>
+  // expected-error @below {{expected math.exp2, log2, ceil, floor, fma, absf, sqrt or rsqrt}}
+  %h = math.sin %t : tensor<128x4xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @uneven_constant(%x: memref<?x2xf32>) parameters {} grid(1) {
+  // expected-error @below {{expected a tile constant with equal elements, or a column vector of f32}}
+  %h = arith.constant sparse<[[0, 0]], [1.0]> : tensor<128x2xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @mma_k(%x: memref<?x2xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %true = arith.constant true
+  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x32xbf16>
+  %d = tcgen.alloc offset 0 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %p = tcgen.alloc offset 128 : !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>
+  tcgen.role "mma" warps 1 {
+    // expected-error @below {{expected 128 rows and matching extents, but got 128x128, 128x64 and 128x32}}
+    tcgen.mma %d[%c0], %p[%c0], %b[%c0] major k accumulate %true : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>, !tcgen.buffer<smem, operand, 1 x 128x32xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @mma_mixed(%x: memref<?x2xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %true = arith.constant true
+  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x64xf16>
+  %d = tcgen.alloc offset 0 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %p = tcgen.alloc offset 128 : !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>
+  tcgen.role "mma" warps 1 {
+    // expected-error @below {{expected 8-bit elements with scales, or equal 16-bit elements without, but got 'bf16' and 'f16'}}
+    tcgen.mma %d[%c0], %p[%c0], %b[%c0] major k accumulate %true : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>, !tcgen.buffer<smem, operand, 1 x 128x64xf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @scale_atoms(%s: memref<?x?x256xf8E8M0FNU>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %ch = tcgen.channel slots 1 full 1 empty 1
+  tcgen.role "load" warps 1 {
+    %i = tcgen.acquire %ch
+    // expected-error @below {{expected a kernel argument [tiles, heads, 512] of bytes at [tile, head], but got 'memref<?x?x256xf8E8M0FNU>'}}
+    tcgen.bulk_load %s[%c0, %c0], %b[%i] signals %ch : memref<?x?x256xf8E8M0FNU>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @tma_rank_4(%s: memref<?x2x2x128xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %ch = tcgen.channel slots 1 full 1 empty 1
+  tcgen.role "load" warps 1 {
+    %i = tcgen.acquire %ch
+    // expected-error @below {{expected a tensor of rank 2 or 3, but got 'memref<?x2x2x128xbf16>'}}
+    tcgen.tma_load %s[%c0, %c0, %c0, %c0], %b[%i] signals %ch : memref<?x2x2x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @other_tensor(%s: memref<?x128xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %true = arith.constant true
+  // expected-error @below {{expected a tensor that is a kernel argument}}
+  %t = arith.select %true, %s, %s : memref<?x128xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @nested_buffer(%s: memref<?x128xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  tcgen.role "vector" warps 4 {
+    %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+    // expected-error @below {{expected a buffer of the kernel's top level}}
+    %t = tcgen.read %b[%c0] : !tcgen.buffer<smem, operand, 1 x 128x128xbf16> -> tensor<128x128xbf16>
+  }
+  flamia.return
+}
