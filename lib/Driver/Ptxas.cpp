@@ -72,11 +72,16 @@ static Error writeFile(StringRef path, StringRef text) {
 }
 
 /// Runs a program with stdout and stderr in one file; returns the exit code,
-/// negative when it could not be started or crashed.
-static int run(ArrayRef<std::string> command, StringRef logPath) {
+/// negative when it could not be started or crashed, and then the reason.
+static std::pair<int, std::string> run(ArrayRef<std::string> command,
+                                       StringRef logPath) {
   SmallVector<StringRef> args(command.begin(), command.end());
   std::optional<StringRef> redirects[] = {StringRef(""), logPath, logPath};
-  return sys::ExecuteAndWait(command.front(), args, std::nullopt, redirects);
+  std::string reason;
+  int code =
+      sys::ExecuteAndWait(command.front(), args, std::nullopt, redirects,
+                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &reason);
+  return {code, std::to_string(code) + (reason.empty() ? "" : ", ") + reason};
 }
 
 Expected<Ptxas> driver::findPtxas() {
@@ -99,13 +104,13 @@ Expected<Ptxas> driver::findPtxas() {
   if (Error error = folder.create())
     return std::move(error);
   std::string log = folder.file("version");
-  int code = run({ptxas.path, "--version"}, log);
+  std::string code = run({ptxas.path, "--version"}, log).second;
   std::string text = readFile(log);
   SmallVector<StringRef> parts;
   if (!Regex("release ([0-9]+)\\.([0-9]+)").match(text, &parts))
-    return createStringError(
-        "'" + ptxas.path + " --version' does not name a release (exit code " +
-        std::to_string(code) + "): " + StringRef(text).trim().str());
+    return createStringError("'" + ptxas.path +
+                             " --version' does not name a release (exit code " +
+                             code + "): " + StringRef(text).trim().str());
   unsigned major = 0, minor = 0;
   parts[1].getAsInteger(10, major);
   parts[2].getAsInteger(10, minor);
@@ -159,7 +164,7 @@ Expected<Assembly> driver::assemble(const Ptxas &ptxas, StringRef ptx,
   if (lineInfo)
     command.push_back("-lineinfo");
   command.insert(command.end(), {source, "-o", cubin});
-  int code = run(command, log);
+  auto [code, reason] = run(command, log);
   Assembly result;
   result.log = readFile(log);
   result.cubin = readFile(cubin);
@@ -167,9 +172,9 @@ Expected<Assembly> driver::assemble(const Ptxas &ptxas, StringRef ptx,
     folder.keep();
     sys::fs::remove(log);
     sys::fs::remove(cubin);
-    return createStringError(
-        "ptxas failed on " + kernel + " (exit code " + Twine(code) + "):\n" +
-        StringRef(result.log).trim() + "\nrepeat with: " + join(command, " "));
+    return createStringError("ptxas failed on " + kernel + " (exit code " +
+                             reason + "):\n" + StringRef(result.log).trim() +
+                             "\nrepeat with: " + join(command, " "));
   }
   result.resources = parseResources(result.log);
   return result;
