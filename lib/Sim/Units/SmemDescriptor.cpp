@@ -178,6 +178,10 @@ bool SmemOperand::make(const SmemDescriptor &desc, const InstrDescriptor &idesc,
   out.numRows = rows;
   out.numK = idesc.k;
   out.elemBytes = containerBytes(type);
+  if (idesc.k == 32 && type == OperandType::E2M1)
+    out.unitBytes = 8;
+  if (type == OperandType::E2M3 || type == OperandType::E3M2)
+    out.unitBytes = 12;
 
   if (out.mnMajor) {
     bool padded = type == OperandType::E2M1 || type == OperandType::E2M3 ||
@@ -278,6 +282,7 @@ bool SmemOperand::gather(const SharedView &smem, uint8_t *rowBytes,
 void SmemOperand::appendFootprint(std::vector<ByteRange> &ranges) const {
   std::vector<ByteRange> pieces;
   forEachChunk([&](uint32_t address, unsigned size, unsigned, unsigned) {
+    size = std::min(size, unitBytes);
     // Chunks mostly come in ascending neighbours, so merge as they come.
     if (!pieces.empty() && pieces.back().begin + pieces.back().size == address)
       pieces.back().size += size;

@@ -84,10 +84,14 @@ bool planCp(CpShape shape, CpFormat format, uint32_t tmemAddr,
                     "memory",
                     column, column + columns - 1);
 
+  // Without the padding of the expanding forms.
+  uint32_t unitBytes = format == CpFormat::B4x16P64   ? 8
+                       : format == CpFormat::B6x16P32 ? 12
+                                                      : 16;
   for (unsigned row = 0; row < layout.rows; ++row)
     for (unsigned byte = 0; byte < layout.rowBytes; byte += 16)
       plan.footprint.smemRead.push_back(
-          {kMajorAddress(plan.source, row, byte), 16});
+          {kMajorAddress(plan.source, row, byte), unitBytes});
   mergeRanges(plan.footprint.smemRead);
   if (shape == CpShape::S4x256b)
     for (unsigned row = 0; row < 4; ++row)
@@ -105,8 +109,9 @@ bool runCp(const CpPlan &plan, Tmem &tmem, const SharedView &smem,
   unsigned column = tmemColumn(plan.address);
   if (!tmem.checkColumns(column, layout.rowBytes / 4, "tcgen05.cp", issues))
     return false;
+  // A unit's padding lies in the same 16 aligned bytes as its data.
   for (const ByteRange &range : plan.footprint.smemRead)
-    if (!smem.at(range.begin, range.size))
+    if (!smem.at(range.begin, (range.size + 15) / 16 * 16))
       return complain(issues, IssueKind::OutOfBounds,
                       "tcgen05.cp reads %u bytes at shared address 0x%x, "
                       "outside 0x%x-0x%x",

@@ -1,6 +1,7 @@
 //===- MmaSpecialTest.cpp - Special values, masks, checks, public cases ---===//
 
 #include "MmaHarness.h"
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace flamia::sim;
@@ -378,6 +379,34 @@ TEST(MmaChecks, Footprint) {
   EXPECT_EQ(footprint.tmemRead[1].column, MmaMachine::sfaColumn);
   EXPECT_EQ(footprint.tmemRead[1].columns, 4);
   EXPECT_EQ(footprint.tmemRead[2].columns, 2);
+}
+
+// The padding of 4- and 6-bit elements is not read.
+TEST(MmaChecks, FootprintLeavesPaddingOut) {
+  MmaCase mma = constantCase(8);
+  mma.aType = OperandType::E2M1;
+  mma.bType = OperandType::E3M2;
+  for (uint32_t &x : mma.a)
+    x = 2;
+  for (uint32_t &x : mma.b)
+    x = 12;
+  MmaMachine machine;
+  MmaInstruction instr = machine.load(mma, Placement());
+  MmaPlan plan;
+  ASSERT_TRUE(planMma(instr, plan, machine.issues));
+  uint32_t aBytes = 0, bBytes = 0;
+  std::vector<uint8_t> poisoned(machine.shared.size(), 0xff);
+  for (const ByteRange &range : plan.footprint[0].smemRead) {
+    (range.begin < 65536 ? aBytes : bBytes) += range.size;
+    std::copy_n(machine.shared.begin() + range.begin, range.size,
+                poisoned.begin() + range.begin);
+  }
+  EXPECT_EQ(aBytes, 128u * 16);
+  EXPECT_EQ(bBytes, 8u * 24);
+  // Only what the footprint names decides the result.
+  machine.shared = poisoned;
+  ASSERT_TRUE(execute(machine, instr)) << firstMessage(machine.issues);
+  expectLiteral(mma, machine, "padding");
 }
 
 //===----------------------------------------------------------------------===//

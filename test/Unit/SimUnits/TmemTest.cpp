@@ -390,6 +390,8 @@ TEST_F(TmemCopy, Decompression) {
   CpPlan plan;
   ASSERT_TRUE(planCp(CpShape::S32x128b_warpx4, CpFormat::B4x16P64, 0,
                      descriptor(0, 16, 128), plan, issues));
+  ASSERT_EQ(plan.footprint.smemRead.size(), 32u);
+  EXPECT_EQ(plan.footprint.smemRead[1].size, 8u);
   ASSERT_TRUE(runCp(plan, tmem, {shared.data(), 0, 4096}, issues));
   ASSERT_TRUE(planCp(CpShape::S32x128b_warpx4, CpFormat::B6x16P32, 4,
                      descriptor(2048, 16, 128), plan, issues));

@@ -148,7 +148,8 @@ public:
   bool gather(const SharedView &smem, uint8_t *rowBytes, const char *what,
               IssueList &issues) const;
 
-  /// The byte ranges that gather reads, ascending and merged.
+  /// The byte ranges that matter to gather, ascending and merged: without the
+  /// padding of 4- and 6-bit elements.
   void appendFootprint(std::vector<ByteRange> &ranges) const;
 
 private:
@@ -156,7 +157,8 @@ private:
   bool mnMajor = false;
   unsigned numRows = 0;
   unsigned numK = 0;
-  unsigned elemBytes = 1; ///< bytes of one element's container when MN-major
+  unsigned elemBytes = 1;  ///< bytes of one element's container when MN-major
+  unsigned unitBytes = 16; ///< bytes that count of a 16-byte unit of K
 
   /// Calls visit(address, size, row, byte) for every contiguous piece of at
   /// most 16 bytes: its first byte is byte `byte` of K-major row `row`, or of
