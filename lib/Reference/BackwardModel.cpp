@@ -21,6 +21,9 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float log2e = 1.4426950408889634f;
+/// Weights are computed as 2^(s - m + 8), as in the forward.
+constexpr float weightShift = 8.0f;
+constexpr float weightUnit = 0x1p-8f;
 
 /// acc[i] += products[i], rounded to float once.
 void accumulate(std::vector<float> &acc, const std::vector<double> &products,
@@ -37,6 +40,12 @@ void weightsOf(const float *x, const bool *counted, float *p) {
   exp2Array(wide, wide, tileRows);
   for (int64_t i = 0; i < tileRows; ++i)
     p[i] = float(wide[i]);
+}
+
+/// Weights of a diagonal tile: everything there sees P as the forward did.
+void roundWeights(float *p) {
+  for (int64_t i = 0; i < tileRows; ++i)
+    p[i] = roundToBF16(p[i]);
 }
 
 /// values[i] = 0 where not seen[i]: a select, whatever the value is.
@@ -169,8 +178,10 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
   for (int64_t j = 0; j < count; ++j)
     s[j] = float(scores[r * tileRows + j] * queryScale *
                  scaleOf(keyAtom[off128x4(j, 0)]));
-  scaleShift(s, c, -operands.forward.m[row], x, tileRows);
+  scaleShift(s, c, weightShift - operands.forward.m[row], x, tileRows);
   weightsOf(x, options.maskBeforeScale ? seen : inside, p);
+  if (bf16)
+    roundWeights(p);
   int64_t firstKey = item.begin + tile * tileRows;
   bool absolute = bf16 && !options.tileRelativeDiagonal;
   const std::vector<float> &factors =
@@ -186,8 +197,9 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
       ds[j] = p[j] * std::fma(-prepared.dPast[row], factor, product);
     }
     if (seen[j] && factor != 0) {
-      rowSum += double(ds[j]) / factor;
-      rowAbsSum += std::abs(double(ds[j]) / factor);
+      double gradient = double(ds[j]) * weightUnit / factor;
+      rowSum += gradient;
+      rowAbsSum += std::abs(gradient);
     }
   }
   if (diagnostics) {
@@ -200,9 +212,9 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
   mask(seen, ds);
   double *weights = &dP[r * tileRows];
   dynamicPayload(ds, scales, weights);
-  if (!absolute)
-    for (uint8_t &byte : scales.bytes)
-      byte = addToByte(byte, int(keyTileByte) - e8m0One);
+  int shift = absolute ? 0 : int(keyTileByte) - e8m0One;
+  for (uint8_t &byte : scales.bytes)
+    byte = addToByte(byte, shift - int(weightShift));
   applyScales(scales, weights);
 }
 
@@ -277,7 +289,8 @@ void DkdvTile::loadQueryTile(const WorkItem &item, int64_t keyTile, bool bf16) {
         prepared.r[row],
         prepared.rHat[row],
         bf16 ? prepared.dDiagonalHat[row] : prepared.dPastHat[row]};
-    shifts[i] = bf16 ? -operands.forward.m[row] : -prepared.mHat[row];
+    shifts[i] =
+        bf16 ? weightShift - operands.forward.m[row] : -prepared.mHat[row];
   }
 }
 
@@ -340,6 +353,8 @@ void DkdvTile::gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte,
   scaleShift(s, c, shifts.data(), x, tileRows);
   weightsOf(x, options.maskBeforeScale ? seen : inside, p);
 
+  if (bf16)
+    roundWeights(p);
   DynamicRow weightScales;
   std::fill_n(weightScales.bytes, tileRows / blockSize, e8m0One);
   if (!bf16 && options.dynamicWeights) {
@@ -366,21 +381,20 @@ void DkdvTile::gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte,
 
   if (bf16) {
     for (int64_t i = 0; i < tileRows; ++i)
-      scoreRow[i] = roundToBF16(p[i] * queries[i].r);
-    if (options.tileRelativeDiagonal)
-      for (uint8_t &byte : scales.bytes)
-        byte = addToByte(byte, int(tileByte) - e8m0One);
+      scoreRow[i] = roundToBF16(p[i] * (queries[i].r * weightUnit));
+    int shift = options.tileRelativeDiagonal ? int(tileByte) - e8m0One : 0;
+    for (uint8_t &byte : scales.bytes)
+      byte = addToByte(byte, shift - int(weightShift));
   } else {
     // p is scaled already: round it as it is.
     DynamicRow unit;
     for (int64_t block = 0; block < tileRows / blockSize; ++block) {
       uint8_t byte = weightScales.bytes[block];
       unit.bytes[block] = byte == e8m0NaN ? byte : e8m0One;
-      // 8 comes from mHat.
-      weightScales.bytes[block] = addToByte(byte, -8);
+      weightScales.bytes[block] = addToByte(byte, -int(weightShift));
       scales.bytes[block] =
-          addToByte(scales.bytes[block],
-                    int(byte) - e8m0One + int(tileByte) - e8m0One - 8);
+          addToByte(scales.bytes[block], int(byte) - e8m0One + int(tileByte) -
+                                             e8m0One - int(weightShift));
     }
     dynamicPayload(p, unit, scoreRow);
     applyScales(weightScales, scoreRow);
