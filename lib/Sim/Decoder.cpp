@@ -537,7 +537,7 @@ bool Decoder::decodeInstruction() {
       decodeMove,   decodeInteger, decodeLogic,   decodeFloat,   decodeHalf,
       decodeMath,   decodeCompare, decodeConvert, decodeControl, decodeMemory,
       decodeAtomic, decodeMatrix,  decodeWarp,    decodeBarrier, decodeMbarrier,
-      decodeCopy,   decodeTensor};
+      decodeCopy,   decodeTensor,  decodeMmaSync};
   bool known = false;
   for (Family family : families)
     if ((known = family(*this)) || failed())

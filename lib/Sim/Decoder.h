@@ -41,6 +41,10 @@ public:
   Type takeType();
   /// As takeType, but records an error when there is none.
   bool needType(Type &type);
+  /// Removes and returns the last qualifier, "" when none is left.
+  llvm::StringRef takeLast() {
+    return quals.empty() ? llvm::StringRef() : quals.pop_back_val();
+  }
   bool qualifierLeft() const { return !quals.empty(); }
   llvm::StringRef lastQualifier() const {
     return quals.empty() ? llvm::StringRef() : quals.back();
@@ -141,6 +145,7 @@ bool decodeControl(Decoder &d);
 bool decodeMemory(Decoder &d);
 bool decodeAtomic(Decoder &d);
 bool decodeMatrix(Decoder &d);
+bool decodeMmaSync(Decoder &d);
 bool decodeWarp(Decoder &d);
 bool decodeBarrier(Decoder &d);
 bool decodeMbarrier(Decoder &d);

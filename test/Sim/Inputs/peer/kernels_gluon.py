@@ -366,6 +366,23 @@ def gl_cluster_reduce(x, y, total, N, B: gl.constexpr, WARPS: gl.constexpr):
 
 
 @gluon.jit
+def gl_mma_sync(a, b, c, M: gl.constexpr, N: gl.constexpr, K: gl.constexpr, ACC: gl.constexpr, WIDTH: gl.constexpr):
+    """C = A B^T of one tile by mma.sync in the operands' own type."""
+    wide: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [2, 1], [1, 0])
+    mma: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [2, 1], [16, 8])
+    r = gl.arange(0, M, gl.SliceLayout(1, wide))
+    n = gl.arange(0, N, gl.SliceLayout(1, wide))
+    k = gl.arange(0, K, gl.SliceLayout(0, wide))
+    x = gl.load(a + r[:, None] * K + k[None, :])
+    y = gl.permute(gl.load(b + n[:, None] * K + k[None, :]), (1, 0))
+    x = gl.convert_layout(x, gl.DotOperandLayout(0, mma, WIDTH))
+    y = gl.convert_layout(y, gl.DotOperandLayout(1, mma, WIDTH))
+    v = bw.mma_v2(x, y, gl.zeros((M, N), ACC, mma))
+    p = gl.arange(0, M, gl.SliceLayout(1, mma))[:, None] * N + gl.arange(0, N, gl.SliceLayout(0, mma))[None, :]
+    gl.store(c + p, v)
+
+
+@gluon.jit
 def gl_shared_atomics(x, index, total, high, bits, N, BLOCK: gl.constexpr, BINS: gl.constexpr):
     """Atomics on shared memory through scattered indices."""
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
@@ -451,6 +468,9 @@ def kernels(Kernel):
         G("gl_multicast", gl_multicast, dict(x=desc("fp32", (64, 32), shared(32, cga=cols)), y="*fp32", N="i32"),
           dict(B=64, C=32, WARPS=4), num_ctas=2),
         G("gl_cluster_reduce", gl_cluster_reduce, p("x y total", "fp32 fp32 fp32") | ints("N"), dict(B=1024, WARPS=4), num_ctas=2),
+        G("gl_mma_sync_e4m3", gl_mma_sync, p("a b c", "fp8e4nv fp8e5 fp32"), dict(M=32, N=16, K=64, ACC=gl.float32, WIDTH=4), num_warps=2),
+        G("gl_mma_sync_tf32", gl_mma_sync, p("a b c", "fp32 fp32 fp32"), dict(M=32, N=16, K=32, ACC=gl.float32, WIDTH=1), num_warps=2),
+        G("gl_mma_sync_acc16", gl_mma_sync, p("a b c", "fp16 fp16 fp16"), dict(M=32, N=16, K=32, ACC=gl.float16, WIDTH=2), num_warps=2),
         G("gl_shared_atomics", gl_shared_atomics, p("x index total high bits", "i32 i32 i32 i32 i32") | ints("N"), dict(BLOCK=512, BINS=128)),
         G("gl_swizzles", gl_swizzles,
           dict(x32=desc("fp32", (32, 16), shared(32, 32)), x64=desc("fp32", (32, 16), shared(32, 64)),

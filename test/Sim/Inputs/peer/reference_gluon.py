@@ -215,6 +215,22 @@ def shared_atomics(new, name):
     c.close()
 
 
+@case("gl_mma_sync_e4m3", "gl_mma_sync_tf32", "gl_mma_sync_acc16")
+def mma_sync(new, name):
+    g = rng(name)
+    K = 64 if "e4m3" in name else 32
+    kinds = ("e4m3", "e5m2") if "e4m3" in name else ("tf32", "tf32") if "tf32" in name else ("f16", "f16")
+    (a, av), (b, bv) = normal(g, (32, K), kinds[0]), normal(g, (16, K), kinds[1])
+    c = new((1,))
+    c.inp("a", a)
+    c.inp("b", b)
+    if "acc16" in name:
+        c.out("c", (av @ bv.T).astype(np.float16), rel=1e-3)
+    else:
+        c.out("c", (av @ bv.T).astype(np.float32), rel=1e-5)
+    c.close()
+
+
 @case("gl_swizzles")
 def swizzles(new, name):
     x = rng(name).integers(-99, 100, (128, 16)).astype(np.float32)

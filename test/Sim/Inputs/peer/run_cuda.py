@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Runs case folders written by make_cases.py on a real GPU through libcuda and compares as flamia-sim does.
 
-usage: run_cuda.py DIR [NAME...]       (needs NumPy and a CUDA driver; the PTX's architecture must match the GPU)
+usage: run_cuda.py DIR [--save FILE.npz] [NAME...]     (needs NumPy and a CUDA driver; the PTX must suit the GPU)
+
+--save keeps the raw outputs, for a comparison bit for bit: compare_outputs.py.
 
 On a B200 or B300 it runs the committed files as they are. On an H200 it checks
 the kernels' definitions against the expected outputs with PTX made for it:
     generate.py --arch 90 --out P; make_cases.py D --ptx P; run_cuda.py D
 (kernels that use tcgen05 themselves do not compile for it).
 """
+import argparse
 import ctypes
 import json
 import os
@@ -56,8 +59,8 @@ class Cuda:
         return raw, place
 
 
-def run(cuda, folder):
-    """Launches one case; returns messages about what differs."""
+def run(cuda, folder, saved):
+    """Launches one case; returns messages about what differs. Raw outputs go to `saved`."""
     with open(os.path.join(folder, "launch.json")) as f:
         launch = json.load(f)
     with open(os.path.join(folder, launch["ptx"]), "rb") as f:
@@ -88,6 +91,7 @@ def run(cuda, folder):
     found = {}
     for name, (array, pointer, dtype) in outputs.items():
         cuda.call("cuMemcpyDtoH_v2", array.ctypes.data_as(ctypes.c_void_p), pointer, ctypes.c_size_t(array.nbytes))
+        saved[os.path.basename(folder) + "/" + name] = array
         if dtype == "bf16":
             array = (array.astype(np.uint32) << 16).view(np.float32)
         found[name] = array
@@ -111,19 +115,24 @@ def compare(rule, got, want):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--save")
+    args = parser.parse_intermixed_args()
     cuda = Cuda()
-    names = sys.argv[2:] or sorted(os.listdir(sys.argv[1]))
-    failed = 0
+    names = args.names or sorted(os.listdir(args.dir))
+    failed, saved = 0, {}
     for name in names:
         try:
-            messages = run(cuda, os.path.join(sys.argv[1], name))
+            messages = run(cuda, os.path.join(args.dir, name), saved)
         except RuntimeError as error:
             messages = [str(error)]
         failed += bool(messages)
         print(("FAIL " if messages else "pass ") + name + "".join("\n    " + m for m in messages), flush=True)
     print(f"{len(names) - failed} of {len(names)} pass")
+    if args.save:
+        np.savez_compressed(args.save, **saved)
     sys.exit(bool(failed))
 
 
