@@ -9,8 +9,8 @@
 //
 // Sums follow facts/tcgen05.md section 11.1: one fused sum of all K products
 // and the accumulator, aligned to the largest exponent with 25 fraction bits.
-// That this holds for mma.sync is not documented; f16 and bf16 agree with an
-// H200 (test/Sim/Inputs/peer/README.md).
+// That this holds for mma.sync is not documented; on the cases of
+// test/Sim/Inputs/peer every type agrees bit for bit with an H200.
 //
 //===----------------------------------------------------------------------===//
 
