@@ -332,8 +332,14 @@ static bool reportUnready(Exec &x, const Instr &i, uint32_t reg,
   }
   uint32_t undefined = mask & ~readyLanes(x.warp, reg);
   if (undefined && x.check(Check::Uninit)) {
+    auto from = x.warp.undefinedFrom.find(reg);
     x.fail(i, int(lowestLane(undefined)),
-           "register '" + name + "' is read before it is written", "uninit");
+           from == x.warp.undefinedFrom.end()
+               ? "register '" + name + "' is read before it is written"
+               : "register '" + name + "' is computed from '" +
+                     x.kernel.regNames[from->second] +
+                     "', which is read before it is written",
+           "uninit");
     return true;
   }
   return false;
@@ -413,6 +419,25 @@ static void copyDefs(Exec &x, const Instr &i, uint32_t mask) {
     if (i.defCount) {
       set(defs[0], 0, lo);
       set(defs[0], 1, hi);
+    }
+    return;
+  }
+  case Copies::All: {
+    uint32_t all = allLanes;
+    for (uint32_t k = 0; k < i.useCount; ++k)
+      all &= readyLanes(w, uses[k]);
+    for (uint32_t k = 0; k < i.defCount; ++k) {
+      set(defs[k], 0, all);
+      if (!x.kernel.initialReady[2 * defs[k] + 1])
+        set(defs[k], 1, all);
+      // For the message, remember where it began.
+      if (mask & ~all)
+        for (uint32_t u = 0; u < i.useCount; ++u)
+          if (mask & ~readyLanes(w, uses[u])) {
+            auto from = w.undefinedFrom.find(uses[u]);
+            w.undefinedFrom[defs[k]] =
+                from == w.undefinedFrom.end() ? uses[u] : from->second;
+          }
     }
     return;
   }

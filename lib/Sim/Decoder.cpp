@@ -548,6 +548,11 @@ bool Decoder::decodeInstruction() {
     return fail("unknown instruction '" + in->opcode + "'");
   if (!quals.empty())
     return failForm();
+  // Arithmetic on something undefined gives something undefined; the use that
+  // matters (address, guard, store, operand of another unit) is the error.
+  if (out->unit == Unit::Alu || out->unit == Unit::Fma ||
+      out->unit == Unit::Xu || out->unit == Unit::Convert)
+    out->flags |= flagCopiesUndef;
   out->useBegin = uint32_t(kernel->regLists.size());
   out->useCount = uint32_t(uses.size());
   kernel->regLists.insert(kernel->regLists.end(), uses.begin(), uses.end());

@@ -283,7 +283,6 @@ bool decodeArith(Decoder &d, Type t, unsigned count) {
     }
     d.out->fn = pickFlags<Op, 64>(aux);
     // The halves are independent, and compilers may leave one undefined.
-    d.out->flags |= flagCopiesUndef;
     d.out->copies = Copies::Halves;
   } else {
     d.out->fn = pickFlags<Op, 32>(aux);

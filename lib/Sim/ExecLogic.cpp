@@ -442,7 +442,7 @@ bool decodeLogic(Decoder &d) {
                  : mode == "ecr" ? prmtEcr
                                  : prmtRc16;
     // Bytes that the selector leaves out need not be defined.
-    d.out->flags |= flagCopiesUndef;
+    d.out->copies = Copies::Any;
     return field(d, Type::B32, 32, 3, 0, t == Type::B32 ? prmt : nullptr);
   }
   if (base == "popc" || base == "clz") {

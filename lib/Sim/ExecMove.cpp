@@ -154,7 +154,7 @@ bool decodeVectorMove(Decoder &d, unsigned bits, bool unpacking) {
                               : Type::B64;
   d.out->aux = bits;
   d.out->imm = part;
-  d.out->flags |= flagCopiesUndef;
+  d.out->copies = Copies::Any;
   if (bits == 64 && part == 32) {
     auto reg = [](const ptx::Operand &o) {
       return o.isReg() ? o.reg : noIndex;
@@ -181,7 +181,6 @@ bool decodeMov(Decoder &d) {
     return true;
   if (t == Type::Pred) {
     d.out->fn = movePred;
-    d.out->flags |= flagCopiesUndef;
     if (d.predDst(d.op(0), d.out->dst[0]))
       d.predSrc(d.op(1), d.out->src[0]);
     return true;
@@ -213,7 +212,6 @@ bool decodeMov(Decoder &d) {
   // mov.b32 may take any literal of its size, as may mov.f32.
   if (!d.src(d.op(1), literal, d.out->src[0]))
     return true;
-  d.out->flags |= flagCopiesUndef;
   if (bits == 64 && d.op(1).isReg())
     d.out->copies = Copies::Halves;
   d.out->fn = bits <= 16   ? move<uint16_t>

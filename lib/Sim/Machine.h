@@ -87,6 +87,8 @@ struct Warp {
   std::vector<uint32_t> ready;   ///< Two a register (halves): defined lanes.
   std::vector<uint32_t> pending; ///< Lanes with a tcgen05.ld under way.
   std::vector<uint32_t> pendingList; ///< Registers with pending lanes.
+  /// Registers computed from undefined ones: where that began (for messages).
+  std::map<uint32_t, uint32_t> undefinedFrom;
   bool anyPending = false;
   std::vector<Fragment> fragments;
   std::vector<Join> joins;

@@ -105,7 +105,8 @@ const char *nameOfUnit(Unit u);
 enum InstrFlags : uint16_t {
   /// `.aligned`: all live lanes of the warp must execute it together.
   flagAligned = 1,
-  /// Copies definedness instead of requiring defined sources (Instr::copies).
+  /// Passes on definedness instead of requiring defined sources (Instr::copies):
+  /// LLVM computes with undefined values whose results nobody uses.
   flagCopiesUndef = 2,
   /// Changes something that another thread can see.
   flagEffect = 4,
@@ -120,6 +121,7 @@ enum InstrFlags : uint16_t {
 /// How an instruction that moves bits passes on which of them are defined. A
 /// 64-bit register keeps two states, one a half.
 enum class Copies : uint8_t {
+  All,       ///< Defined when all sources are (arithmetic)
   Any,      ///< Defined when any source is: bytes nobody reads may be undefined
   Halves,   ///< Half by half (mov.b64, f32x2 arithmetic)
   PackPair, ///< {target, reconverge} -> the halves of a 64-bit register
@@ -146,7 +148,7 @@ struct Instr {
   bool guardNegated = false;
   Type type = Type::None, type2 = Type::None;
   Unit unit = Unit::Alu;
-  Copies copies = Copies::Any;
+  Copies copies = Copies::All;
   uint8_t space = 0; ///< AddrSpace of memory instructions.
   uint8_t bytes = 0; ///< Bytes of one element of a memory instruction.
 };

@@ -462,8 +462,9 @@ bool Parser::parseVariables(Space space, bool external,
       return fail("array '" + var.name + "' has no size");
     var.dynamic = unsized;
     var.bytes = unsized ? 0 : count * elementBytes;
-    if (var.bytes > (1ull << 32))
-      return fail("variable '" + var.name + "' is larger than 4 GiB");
+    if (var.bytes > (256u << 20))
+      return fail("variable '" + var.name + "' of " + Twine(var.bytes) +
+                  " bytes exceeds the limit of 256 MiB");
     if (lex.accept('=')) {
       if (space != Space::Global && space != Space::Const)
         return fail("variable '" + var.name +

@@ -44,7 +44,10 @@ TEST(Checks, CtaRanges) {
 TEST(Checks, AnUninitialisedReadCanBeAllowed) {
   Snippet s;
   std::string body = "add.u32 %r0, %r1, 1; st.global.b32 [at], %r0;";
-  EXPECT_CONTAINS(s.run(body).errors, "register '%r1' is read before");
+  EXPECT_CONTAINS(s.run(body).errors, "register '%r0' is computed from '%r1', "
+                                      "which is read before it is written");
+  EXPECT_CONTAINS(s.run("@%p3 mov.b32 %r0, 1;").errors,
+                  "register '%p3' is read before");
   s.options.checks = llvm::cantFail(CheckSet::parse("all,-uninit"));
   EXPECT_EQ(s.run(body).errors, "");
 }
