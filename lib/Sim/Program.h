@@ -105,7 +105,8 @@ const char *nameOfUnit(Unit u);
 enum InstrFlags : uint16_t {
   /// `.aligned`: all live lanes of the warp must execute it together.
   flagAligned = 1,
-  /// Passes on definedness instead of requiring defined sources (Instr::copies):
+  /// Passes on definedness instead of requiring defined sources
+  /// (Instr::copies):
   /// LLVM computes with undefined values whose results nobody uses.
   flagCopiesUndef = 2,
   /// Changes something that another thread can see.
@@ -121,7 +122,7 @@ enum InstrFlags : uint16_t {
 /// How an instruction that moves bits passes on which of them are defined. A
 /// 64-bit register keeps two states, one a half.
 enum class Copies : uint8_t {
-  All,       ///< Defined when all sources are (arithmetic)
+  All,      ///< Defined when all sources are (arithmetic)
   Any,      ///< Defined when any source is: bytes nobody reads may be undefined
   Halves,   ///< Half by half (mov.b64, f32x2 arithmetic)
   PackPair, ///< {target, reconverge} -> the halves of a 64-bit register
