@@ -25,8 +25,17 @@ namespace {
 
 constexpr int64_t kSmemLimit = 232448;
 constexpr int64_t kTmemColumns = 512;
-/// Room for the mbarriers and the tensor memory address, behind all buffers.
-constexpr int64_t kBarrierBytes = 1024;
+/// Dynamic shared memory is aligned at run time.
+constexpr int64_t kAlignmentBytes = 1024;
+
+/// Room behind the buffers for all mbarriers, a last one for tcgen.drain, and
+/// the tensor memory address.
+int64_t barrierBytes(KernelOp kernel) {
+  int64_t bytes = 16;
+  for (ChannelOp channel : kernel.getOps<ChannelOp>())
+    bytes += 16 * static_cast<int64_t>(channel.getSlots());
+  return std::max<int64_t>(1024, llvm::alignTo(bytes, 128));
+}
 
 int64_t alignmentOf(BufferType type) {
   if (type.getSpace() == Space::Tmem)
@@ -166,7 +175,7 @@ struct AllocateMemoryPass
       warps += role.getWarps();
     kernel->setAttr("tcgen.barrier_offset", builder.getI64IntegerAttr(*bytes));
     kernel->setAttr("tcgen.smem_bytes",
-                    builder.getI64IntegerAttr(*bytes + kBarrierBytes));
+                    builder.getI64IntegerAttr(*bytes + barrierBytes(kernel)));
     kernel->setAttr("tcgen.tmem_columns", builder.getI64IntegerAttr(*columns));
     kernel->setAttr("tcgen.threads", builder.getI64IntegerAttr(32 * warps));
     return success();
@@ -174,8 +183,9 @@ struct AllocateMemoryPass
 
   /// Bytes of all buffers, rounded up for the barriers behind them.
   FailureOr<int64_t> placeSmem(KernelOp kernel, Memory &smem) {
-    int64_t limit = kSmemLimit - kBarrierBytes;
     for (;;) {
+      int64_t others = barrierBytes(kernel) + kAlignmentBytes;
+      int64_t limit = kSmemLimit - others;
       FailureOr<int64_t> end = smem.place(/*share=*/false);
       if (failed(end))
         return failure();
@@ -190,8 +200,8 @@ struct AllocateMemoryPass
         return llvm::alignTo(*end, 128);
       InFlightDiagnostic diagnostic =
           kernel.emitError("needs ")
-          << *end + kBarrierBytes << " bytes of shared memory, of which "
-          << kBarrierBytes << " are for barriers; the limit is " << kSmemLimit;
+          << *end + others << " bytes of shared memory, of which " << others
+          << " are for barriers and alignment; the limit is " << kSmemLimit;
       smem.describe(diagnostic);
       return diagnostic;
     }

@@ -149,7 +149,7 @@ def AllocateMemoryPass : Pass<"flamia-allocate-memory", "::flamia::KernelOp"> {
   let summary = "place buffers in shared memory and in the 512 tensor memory columns";
   let description = [{
     Gives every `tcgen.alloc` an `offset` and the kernel the attributes `tcgen.smem_bytes`
-    (dynamic shared memory with 1024 bytes for barriers at `tcgen.barrier_offset`),
+    (dynamic shared memory with at least 1024 bytes for barriers at `tcgen.barrier_offset`),
     `tcgen.tmem_columns` (a power of two, or 0) and `tcgen.threads`. Operand images start at
     multiples of 1024 bytes, scales at 128; accumulators at multiples of 32 columns, scales
     at 4.

@@ -13,7 +13,10 @@ using namespace flamia::tcgen;
 
 namespace {
 
-constexpr int64_t kMaxIterations = 8;
+/// Iterations of a loop that has loops around it: nests stay small.
+int64_t maxIterations(unsigned depth) {
+  return depth == 0 ? 8 : depth == 1 ? 4 : 2;
+}
 
 class Tracer {
 public:
@@ -57,17 +60,23 @@ private:
     int64_t lower = get(loop.getLowerBound());
     int64_t step = std::max<int64_t>(1, get(loop.getStep()));
     int64_t upper = get(loop.getUpperBound());
-    if (upper > lower + kMaxIterations * step) {
+    int64_t most = lower + maxIterations(depth) * step;
+    std::optional<int64_t> given = lookup(loop.getUpperBound());
+    if (upper > most) {
       // Guards against the end of the loop name the same value.
-      upper = lower + kMaxIterations * step;
+      upper = most;
       known[loop.getUpperBound()] = upper;
     }
     copyValues(loop.getInitArgs(), loop.getRegionIterArgs());
+    ++depth;
     for (int64_t iv = lower; iv < upper; iv += step) {
       known[loop.getInductionVar()] = iv;
       runBlock(*loop.getBody());
       copyValues(loop.getYieldedValues(), loop.getRegionIterArgs());
     }
+    --depth;
+    if (given)
+      known[loop.getUpperBound()] = *given;
     copyValues(loop.getRegionIterArgs(), loop.getResults());
   }
 
@@ -209,6 +218,7 @@ private:
 
   const Scenario &scenario;
   RoleTrace result;
+  unsigned depth = 0;
   DenseMap<Value, int64_t> known, produced, consumed;
 };
 

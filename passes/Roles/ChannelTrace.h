@@ -41,7 +41,8 @@ struct RoleTrace {
   bool hasDataConditions = false;
 };
 
-/// The trace of each role of a kernel. Loops run at most eight times.
+/// The trace of each role of a kernel. Loops run at most eight times, inner
+/// ones less often.
 llvm::SmallVector<RoleTrace> traceRoles(KernelOp kernel,
                                         const Scenario &scenario);
 

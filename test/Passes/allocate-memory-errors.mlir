@@ -1,6 +1,6 @@
 // RUN: flamia-opt %s "--pass-pipeline=builtin.module(flamia.kernel(flamia-allocate-memory))" --split-input-file --verify-diagnostics
 
-// expected-error@+1 {{needs 300032 bytes of shared memory, of which 1024 are for barriers; the limit is 232448}}
+// expected-error@+1 {{needs 301056 bytes of shared memory, of which 2048 are for barriers and alignment; the limit is 232448}}
 flamia.kernel @shared_memory(%x: memref<?x128xf32>) parameters {} grid(1) {
   // expected-note@+1 {{131072 bytes of shared memory for '!tcgen.buffer<smem, operand, 1 x 256x128xf32>'}}
   %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 256x128xf32>
