@@ -28,8 +28,7 @@ Error invalid(const Twine &message) {
 } // namespace
 
 float AttentionConfig::scale() const {
-  return softmaxScale ? *softmaxScale
-                      : float(1.0 / std::sqrt(double(headDim)));
+  return softmaxScale ? *softmaxScale : float(1.0 / std::sqrt(double(headDim)));
 }
 
 Error runtime::checkConfig(const AttentionConfig &config) {

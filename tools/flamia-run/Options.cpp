@@ -47,6 +47,7 @@ Device
   --device=sim|model|cuda  simulator (default), specification model, GPU
   -arch=sm_100a|sm_103a    target architecture
   --async=eager|late|random:SEED  when the simulator completes asynchronous work
+  --checks=all|none|LIST   rules that the simulator checks (see flamia-sim)
   --kernels=DIR            kernels made by flamiac instead of compiling them
 Results
   --probe=causal,documents|none   leak probes (default: both)
@@ -292,6 +293,14 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
       {"save-launch", path(options.saveLaunch)},
       {"probe", [&](StringRef text) { return parseProbes(text, options); }},
       {"async", [&](StringRef text) { return parseAsync(text, options); }},
+      {"checks",
+       [&](StringRef text) -> Error {
+         Expected<sim::CheckSet> checks = sim::CheckSet::parse(text);
+         if (!checks)
+           return bad("--checks: " + toString(checks.takeError()));
+         options.checks = *checks;
+         return Error::success();
+       }},
   };
   const std::pair<StringRef, std::function<void()>> flags[] = {
       {"causal", [&] { options.causal = true; }},

@@ -6,6 +6,8 @@
 #ifndef FLAMIA_TOOLS_FLAMIA_RUN_OPTIONS_H
 #define FLAMIA_TOOLS_FLAMIA_RUN_OPTIONS_H
 
+#include "flamia/Sim/Simulator.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -35,6 +37,7 @@ struct Options {
   std::string out, json, kernels, saveLaunch;
   bool probeCausal = true, probeDocuments = true;
   std::string async = "eager"; ///< eager, late, random:SEED (validated).
+  sim::CheckSet checks = sim::CheckSet::all();
 
   bool hasFiles() const { return !q.empty(); }
 };

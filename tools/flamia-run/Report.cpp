@@ -222,6 +222,7 @@ Error run::writeJson(const Options &options, const Report &report,
     probes[name] = json::Object{{"max_abs", jsonNumber(result.maxAbs)},
                                 {"ok", result.ok},
                                 {"cuts", json::Array(result.cuts)},
+                                {"failed_cuts", json::Array(result.failedCuts)},
                                 {"values_compared", result.valuesCompared},
                                 {"runs", result.runs}};
   json::Object seconds;

@@ -44,6 +44,7 @@ private:
 
 sim::SimOptions simOptions(const Options &options) {
   sim::SimOptions result;
+  result.checks = options.checks;
   StringRef mode = options.async;
   if (mode == "late")
     result.async = sim::AsyncMode::Late;

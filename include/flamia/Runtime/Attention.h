@@ -88,7 +88,7 @@ public:
   /// Arguments of every kernel launched, in order.
   struct Step {
     std::string name; ///< quantize_q, quantize_k, quantize_v, attention_fwd
-    const Kernel *kernel = nullptr;
+    Kernel *kernel = nullptr;
     std::vector<Argument> arguments;
     std::unique_ptr<PreparedLaunch> prepared;
   };

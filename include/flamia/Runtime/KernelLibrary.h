@@ -17,9 +17,9 @@ public:
   /// Parameters asked for, as written in records ("128", "true").
   using Parameters = std::vector<std::pair<std::string, std::string>>;
 
-  /// Reads all launch records of a folder, in the order of their names. Other
-  /// .json files (an index, for instance) are passed over; a folder without
-  /// any record, or with a damaged one, is an error.
+  /// Reads the launch records that the folder's index.json lists (flamiac
+  /// --library), or without an index all of the folder in the order of their
+  /// names. No record at all, or a damaged one, is an error.
   static llvm::Expected<KernelLibrary> open(llvm::StringRef directory);
 
   /// The record of `kernel` for `arch` (empty: any) whose parameters include

@@ -249,9 +249,11 @@ const char *test_forward(const char *kernel_folder) {
   CHECK(flamia_forward_launch(plan, NULL) == FLAMIA_OK);
   memset(values, 0, sizeof values);
   CHECK(flamia_device_download(device, values, tensors.o, bytes) == FLAMIA_OK);
-  /* Within 2^-7 of one: the row of two tiles has rounded weights. */
+  /* Exactly one in the first tile of a document (BF16 weights); E4M3 weights of
+     past tiles may be off by half a unit, 2^-4. */
   for (i = 0; i < TOKENS * DIM; ++i)
-    CHECK(values[i] >= 0x3F7E && values[i] <= 0x3F81);
+    CHECK(i / DIM < 131 ? values[i] == 0x3F80
+                        : values[i] >= 0x3F70 && values[i] <= 0x3F88);
   flamia_forward_plan_destroy(plan);
   flamia_attention_destroy(attention);
   flamia_device_destroy(device);

@@ -14,7 +14,7 @@ const char *test_refusals(void);
 const char *test_saved_tensors(void);
 const char *test_simulator_memory(void);
 /* Runs a forward on the simulator with the kernels of a folder: V is one in
-   every element, so O must be exactly one. */
+   every element, so O must be one too. */
 const char *test_forward(const char *kernel_folder);
 
 #ifdef __cplusplus

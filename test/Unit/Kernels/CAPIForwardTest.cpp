@@ -1,0 +1,15 @@
+//===- CAPIForwardTest.cpp - A forward through the C interface ------------===//
+//
+// The calls are in test/Unit/CAPI/capi_calls.c, compiled as C.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelRunner.h"
+#include "test/Unit/CAPI/capi_calls.h"
+
+using namespace flamia::test;
+
+TEST(CAPI, ForwardOnTheSimulator) {
+  const char *fault = test_forward(kernelFolder);
+  EXPECT_EQ(std::string(fault ? fault : ""), "");
+}

@@ -1,0 +1,114 @@
+//===- KernelRunner.h - The compiled kernels on the simulator ---*- C++ -*-===//
+//
+// Shared by the tests of the kernels: loads what the build compiled and runs it
+// on inputs.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_TEST_UNIT_KERNELS_KERNELRUNNER_H
+#define FLAMIA_TEST_UNIT_KERNELS_KERNELRUNNER_H
+
+#include "flamia/Reference/Data.h"
+#include "flamia/Reference/Probe.h"
+#include "flamia/Runtime/Runtime.h"
+#include "flamia/Sim/Simulator.h"
+#include "tools/flamia-run/Execute.h"
+
+#include "gtest/gtest.h"
+
+namespace flamia::test {
+
+/// Folders of the build with kernels of the library, and with an attention_fwd
+/// that makes no promise, so that the compiler leaves the safeguard out.
+inline const char *const kernelFolder = FLAMIA_BINARY_DIR "/kernels/sm_100a";
+inline const char *const leakyFolder = FLAMIA_BINARY_DIR "/kernels/leaky";
+
+struct RunnerOptions {
+  std::string folder = kernelFolder;
+  bool causal = true;
+  std::optional<float> softmaxScale;
+  sim::SimOptions sim;
+};
+
+/// One configuration of the kernels on a simulator.
+class KernelRunner {
+public:
+  KernelRunner(int64_t heads, int64_t kvHeads, int64_t headDim,
+               const RunnerOptions &options = {})
+      : device(runtime::createSimDevice(options.sim)) {
+    runtime::AttentionConfig config;
+    config.heads = heads;
+    config.kvHeads = kvHeads;
+    config.headDim = headDim;
+    config.causal = options.causal;
+    config.softmaxScale = options.softmaxScale;
+    runtime::KernelLibrary library =
+        llvm::cantFail(runtime::KernelLibrary::open(options.folder));
+    forward = llvm::cantFail(
+        runtime::AttentionForward::create(*device, library, config));
+  }
+
+  /// Quantization and attention with poisoned buffers; a failed run fails the
+  /// test and returns empty outputs.
+  run::DeviceResult run(const reference::AttentionInputs &inputs) {
+    llvm::Expected<run::DeviceResult> result =
+        run::runForward(*forward, inputs);
+    if (result)
+      return std::move(*result);
+    ADD_FAILURE() << llvm::toString(result.takeError());
+    return {};
+  }
+
+  /// As the probes take it.
+  reference::ForwardFunction function() {
+    return [this](const reference::AttentionInputs &inputs,
+                  reference::ForwardOutputs &outputs, std::string &error) {
+      llvm::Expected<run::DeviceResult> result =
+          run::runForward(*forward, inputs);
+      if (!result) {
+        error = llvm::toString(result.takeError());
+        return false;
+      }
+      outputs = std::move(result->outputs);
+      return true;
+    };
+  }
+
+  std::unique_ptr<runtime::Device> device;
+  std::unique_ptr<runtime::AttentionForward> forward;
+};
+
+/// Inputs whose elements are `q(token, head, channel)` and so on.
+template <typename Q, typename K, typename V>
+reference::AttentionInputs inputsOf(std::vector<int64_t> lengths, int64_t heads,
+                                    int64_t kvHeads, int64_t headDim, Q q, K k,
+                                    V v) {
+  reference::AttentionInputs inputs;
+  inputs.shape = {numerics::cuSeqlensOf(lengths), heads, kvHeads, headDim};
+  auto fill = [&](std::vector<uint16_t> &tensor, int64_t tensorHeads,
+                  auto value) {
+    for (int64_t t = 0; t < inputs.shape.tokens(); ++t)
+      for (int64_t h = 0; h < tensorHeads; ++h)
+        for (int64_t c = 0; c < headDim; ++c)
+          tensor.push_back(numerics::floatToBF16(float(value(t, h, c))));
+  };
+  fill(inputs.q, heads, q);
+  fill(inputs.k, kvHeads, k);
+  fill(inputs.v, kvHeads, v);
+  return inputs;
+}
+
+/// A function of (token, head, channel) with the same value everywhere.
+inline auto constant(float value) {
+  return [value](int64_t, int64_t, int64_t) { return value; };
+}
+
+/// O of one token, head and channel.
+inline float at(const reference::ForwardOutputs &outputs,
+                const reference::AttentionShape &shape, int64_t token,
+                int64_t head, int64_t channel) {
+  return outputs.o[(token * shape.heads + head) * shape.headDim + channel];
+}
+
+} // namespace flamia::test
+
+#endif // FLAMIA_TEST_UNIT_KERNELS_KERNELRUNNER_H
