@@ -40,6 +40,12 @@ struct PlainInputs {
   MaskOptions mask;
   double softmaxScale;
 
+  /// A score in base 2.
+  template <typename Rounding>
+  double score(double product) const {
+    constexpr double log2e = 1.4426950408889634074;
+    return Rounding::sum(Rounding::sum(product) * softmaxScale * log2e);
+  }
   RowsOf queries(const WorkItem &item, int64_t tile) const {
     return {item.begin + tile * tileRows, shape.heads, item.head,
             shape.headDim};
@@ -60,6 +66,17 @@ int64_t tokensIn(const WorkItem &item, int64_t tile) {
   return std::min(tileRows, item.length - tile * tileRows);
 }
 
+/// to[rows x dim] += a[rows x 128] b[128 x dim].
+template <typename Rounding>
+void addProduct(const std::vector<double> &a, const TileOperand &b,
+                int64_t rows, int64_t dim, std::vector<double> &products,
+                std::vector<double> &to) {
+  multiplyTiles(a.data(), tileRows, b.rows(), dim, products.data(), dim, rows,
+                dim, tileRows);
+  for (int64_t i = 0; i < rows * dim; ++i)
+    to[i] = Rounding::sum(to[i] + products[i]);
+}
+
 /// m, l, O, D and dQ of a query tile.
 template <typename Rounding>
 class QueryTile {
@@ -69,91 +86,101 @@ public:
       : inputs(inputs), results(results), dq(dq), dim(inputs.shape.headDim),
         q(dim), k(dim), v(dim), dO(dim), o(tileRows * dim),
         products(tileRows * dim), gradients(tileRows * dim),
-        tileScores(tileRows * tileRows) {}
+        tileScores(tileRows * tileRows), l(tileRows) {}
 
   void run(const WorkItem &item) {
     RowsOf rows = inputs.queries(item, item.tile);
-    int64_t count = item.rows(), padded = (count + 3) / 4 * 4;
-    q.load(count, rows.values(inputs.q));
-    dO.load(count, rows.values(inputs.dO));
-    KeyRange tiles = visibleTiles(inputs.mask, item);
+    padded = (item.rows() + 3) / 4 * 4;
+    q.load(item.rows(), rows.values(inputs.q));
+    dO.load(item.rows(), rows.values(inputs.dO));
+    tiles = visibleTiles(inputs.mask, item);
+    computeScores(item);
+    for (int64_t r = 0; r < item.rows(); ++r)
+      normalizeRow(r, rows.offset(r) / dim);
+    computeO(item, rows);
+    computeDq(item, rows);
+  }
+
+private:
+  /// All scores of the query tile, base 2, -infinity where masked.
+  void computeScores(const WorkItem &item) {
     scores.assign(std::max<int64_t>(tiles.end - tiles.begin, 0) * tileRows *
                       tileRows,
                   -infinity);
-    double *tileOfScores = scores.data();
     for (int64_t t = tiles.begin; t < tiles.end; ++t) {
       RowsOf keyRows = inputs.keys(item, t);
       k.load(tokensIn(item, t), keyRows.values(inputs.k));
       multiplyTiles(q.rows(), dim, k.columns(), tileRows, tileScores.data(),
                     tileRows, padded, tileRows, dim);
-      for (int64_t r = 0; r < count; ++r) {
+      for (int64_t r = 0; r < item.rows(); ++r) {
         KeyRange seen =
             visibleKeys(inputs.mask, item.firstRow() + r, item.length)
                 .inTile(t);
         for (int64_t j = seen.begin; j < seen.end; ++j)
-          tileOfScores[r * tileRows + j] =
-              Rounding::sum(Rounding::sum(tileScores[r * tileRows + j]) *
-                            inputs.softmaxScale * 1.4426950408889634074);
+          score(t, r)[j] = inputs.score<Rounding>(tileScores[r * tileRows + j]);
       }
-      tileOfScores += tileRows * tileRows;
     }
+  }
 
-    // Weights against the row maximum, their sum, and O.
-    int64_t count2 = tiles.end - tiles.begin;
-    std::vector<double> l(tileRows, 0.0);
-    for (int64_t r = 0; r < count; ++r) {
-      double maximum = -infinity;
-      for (int64_t t = 0; t < count2; ++t)
-        for (int64_t j = 0; j < tileRows; ++j)
-          maximum = std::fmax(maximum, score(t, r)[j]);
-      if (maximum == -infinity)
-        maximum = 0;
-      for (int64_t t = 0; t < count2; ++t) {
-        double *row = score(t, r);
-        for (int64_t j = 0; j < tileRows; ++j)
-          row[j] -= maximum;
-        exp2Array(row, row, tileRows);
-        double sum = 0;
-        for (int64_t j = 0; j < tileRows; ++j)
-          sum += row[j];
-        l[r] = Rounding::sum(l[r] + sum);
-      }
-      results.lse2[rows.offset(r) / dim] =
-          l[r] == 0 ? 0.0 : Rounding::sum(maximum + std::log2(l[r]));
+  /// Scores of a row to weights against the row maximum; l and LSE.
+  void normalizeRow(int64_t r, int64_t row) {
+    double maximum = -infinity;
+    for (int64_t t = tiles.begin; t < tiles.end; ++t)
+      for (int64_t j = 0; j < tileRows; ++j)
+        maximum = std::fmax(maximum, score(t, r)[j]);
+    if (maximum == -infinity) // no visible key
+      maximum = 0;
+    l[r] = 0;
+    for (int64_t t = tiles.begin; t < tiles.end; ++t) {
+      double *weights = score(t, r), sum = 0;
+      for (int64_t j = 0; j < tileRows; ++j)
+        weights[j] -= maximum;
+      exp2Array(weights, weights, tileRows);
+      for (int64_t j = 0; j < tileRows; ++j)
+        sum += weights[j];
+      l[r] = Rounding::sum(l[r] + sum);
     }
+    results.lse2[row] =
+        l[r] == 0 ? 0.0 : Rounding::sum(maximum + std::log2(l[r]));
+  }
+
+  /// O, and D = rowsum(dO O) - dLSE.
+  void computeO(const WorkItem &item, const RowsOf &rows) {
     std::fill(o.begin(), o.end(), 0.0);
-    for (int64_t t = 0; t < count2; ++t) {
-      RowsOf keyRows = inputs.keys(item, tiles.begin + t);
-      v.load(tokensIn(item, tiles.begin + t), keyRows.values(inputs.v));
-      for (int64_t i = 0; i < count * tileRows; ++i)
+    for (int64_t t = tiles.begin; t < tiles.end; ++t) {
+      RowsOf keyRows = inputs.keys(item, t);
+      v.load(tokensIn(item, t), keyRows.values(inputs.v));
+      for (int64_t i = 0; i < item.rows() * tileRows; ++i)
         tileScores[i] = Rounding::operand(score(t, 0)[i]);
-      addProduct(tileScores.data(), v.rows(), padded, o);
+      addProduct<Rounding>(tileScores, v, padded, dim, products, o);
     }
-    for (int64_t r = 0; r < count; ++r) {
+    for (int64_t r = 0; r < item.rows(); ++r) {
+      int64_t row = rows.offset(r) / dim;
       double sum = 0;
       for (int64_t c = 0; c < dim; ++c) {
-        double &value = o[r * dim + c];
+        double value = o[r * dim + c];
         value = l[r] == 0 ? 0.0 : Rounding::operand(value / l[r]);
         sum += dO.rows()[r * dim + c] * value;
       }
-      double dLse =
-          inputs.dLse.empty() ? 0.0 : double(inputs.dLse[rows.offset(r) / dim]);
-      results.d[rows.offset(r) / dim] = Rounding::sum(sum) - dLse;
+      double dLse = inputs.dLse.empty() ? 0.0 : double(inputs.dLse[row]);
+      results.d[row] = Rounding::sum(sum) - dLse;
     }
+  }
 
+  void computeDq(const WorkItem &item, const RowsOf &rows) {
     std::fill(gradients.begin(), gradients.end(), 0.0);
-    for (int64_t t = 0; t < count2; ++t) {
-      RowsOf keyRows = inputs.keys(item, tiles.begin + t);
-      int64_t keys = tokensIn(item, tiles.begin + t);
-      k.load(keys, keyRows.values(inputs.k));
-      v.load(keys, keyRows.values(inputs.v));
+    for (int64_t t = tiles.begin; t < tiles.end; ++t) {
+      RowsOf keyRows = inputs.keys(item, t);
+      k.load(tokensIn(item, t), keyRows.values(inputs.k));
+      v.load(tokensIn(item, t), keyRows.values(inputs.v));
       multiplyTiles(dO.rows(), dim, v.columns(), tileRows, tileScores.data(),
                     tileRows, padded, tileRows, dim);
-      for (int64_t r = 0; r < count; ++r) {
+      for (int64_t r = 0; r < item.rows(); ++r) {
         double d = results.d[rows.offset(r) / dim];
         for (int64_t j = 0; j < tileRows; ++j) {
           double weight = score(t, r)[j];
           double &value = tileScores[r * tileRows + j];
+          // A select: dP of a masked key may be NaN.
           value =
               weight == 0
                   ? 0.0
@@ -161,25 +188,17 @@ public:
                                       Rounding::sum(Rounding::sum(value) - d));
         }
       }
-      addProduct(tileScores.data(), k.rows(), padded, gradients);
+      addProduct<Rounding>(tileScores, k, padded, dim, products, gradients);
     }
-    for (int64_t r = 0; r < count; ++r)
+    for (int64_t r = 0; r < item.rows(); ++r)
       for (int64_t c = 0; c < dim; ++c)
         dq[rows.offset(r) + c] =
             Rounding::operand(gradients[r * dim + c] * inputs.softmaxScale);
   }
 
-private:
+  /// A row of a key tile's scores, later its weights.
   double *score(int64_t tile, int64_t row) {
-    return &scores[(tile * tileRows + row) * tileRows];
-  }
-
-  void addProduct(const double *a, const double *b, int64_t rows,
-                  std::vector<double> &to) {
-    multiplyTiles(a, tileRows, b, dim, products.data(), dim, rows, dim,
-                  tileRows);
-    for (int64_t i = 0; i < rows * dim; ++i)
-      to[i] = Rounding::sum(to[i] + products[i]);
+    return &scores[((tile - tiles.begin) * tileRows + row) * tileRows];
   }
 
   const PlainInputs &inputs;
@@ -187,7 +206,9 @@ private:
   std::vector<double> &dq;
   int64_t dim;
   TileOperand q, k, v, dO;
-  std::vector<double> o, products, gradients, tileScores, scores;
+  int64_t padded = 0; ///< rows, a multiple of 4
+  KeyRange tiles = {0, 0};
+  std::vector<double> o, products, gradients, tileScores, scores, l;
 };
 
 /// dK and dV of a key tile (an item's head is the first of its kv head).
@@ -250,10 +271,7 @@ private:
       double *s = &scores[j * tileRows], *gradient = &dP[j * tileRows];
       for (int64_t i = 0; i < tileRows; ++i)
         s[i] = j >= seen[i].begin && j < seen[i].end
-                   ? Rounding::sum(Rounding::sum(Rounding::sum(s[i]) *
-                                                 inputs.softmaxScale *
-                                                 1.4426950408889634074) -
-                                   lse2[i])
+                   ? Rounding::sum(inputs.score<Rounding>(s[i]) - lse2[i])
                    : -infinity;
       exp2Array(s, s, tileRows);
       for (int64_t i = 0; i < tileRows; ++i) {
@@ -266,16 +284,8 @@ private:
         s[i] = Rounding::operand(p);
       }
     }
-    addProduct(scores.data(), dO.rows(), padded, dvSums);
-    addProduct(dP.data(), q.rows(), padded, dkSums);
-  }
-
-  void addProduct(const double *a, const double *b, int64_t rows,
-                  std::vector<double> &to) {
-    multiplyTiles(a, tileRows, b, dim, products.data(), dim, rows, dim,
-                  tileRows);
-    for (int64_t i = 0; i < rows * dim; ++i)
-      to[i] = Rounding::sum(to[i] + products[i]);
+    addProduct<Rounding>(scores, dO, padded, dim, products, dvSums);
+    addProduct<Rounding>(dP, q, padded, dim, products, dkSums);
   }
 
   const PlainInputs &inputs;
