@@ -49,6 +49,7 @@ class Program:
         self.heads = self.random.choice([0, 0, 2])
         self.rows = self.random.choice([128, 128, 256, 200, 77, 1])
         self.columns_used = 0   # of tensor memory by accumulators
+        self.shared_left = 176 * 1024   # bytes of shared memory for loaded tiles
         self.constants = {}
 
     # -- text ---------------------------------------------------------------
@@ -120,6 +121,16 @@ class Program:
         return f"[{row}, %head, {col}]" if self.heads else f"[{row}, {col}]"
 
     # -- loads --------------------------------------------------------------
+    def fits(self, *tiles):
+        """Takes (rows, columns, element bytes) out of the budget for loaded tiles; twice in
+        loops, where a compiler will want two of each."""
+        factor = 2 if len(self.indent) > 2 else 1
+        need = factor * sum(rows * cols * size for rows, cols, size in tiles)
+        if need > self.shared_left:
+            return False
+        self.shared_left -= need
+        return True
+
     def load(self, element, cols, row="%row", rows=128, total=None):
         """A plain tile at a row."""
         total = self.rows if total is None else total
@@ -193,19 +204,25 @@ class Program:
         return self.binary("arith.divf", self.full(1.0, cols), self.binary("arith.addf", e, self.full(1.0, cols), cols), cols)
 
     def step_binary(self, value, cols):
-        other = self.load("f32", cols)
-        if self.random.random() < 0.3:
+        narrow = self.random.random() < 0.3
+        if not self.fits((128, cols, 2 if narrow else 4)):
+            return self.step_unary(value, cols)
+        if not narrow:
+            other = self.load("f32", cols)
+        else:
             b = self.load("bf16", cols)
             other = self.op(f"arith.extf {b} : {self.tile(cols, 'bf16')} to {self.tile(cols)}")
         name = self.random.choice(["arith.addf", "arith.subf", "arith.mulf", "arith.maxnumf", "arith.minnumf"])
         return self.binary(name, value, other, cols)
 
     def step_reduce(self, value, cols):
+        # No difference from the mean: a later sum would be nothing but rounding.
         kind = self.random.choice(["max", "sum", "absmax"])
         row = self.op(f"flamia.reduce {kind} {value} : {self.tile(cols)} -> {self.tile(1)}")
         row = self.scale_by(row, 1.0 / cols if kind == "sum" else 0.5, 1)
         rows = self.op(f"flamia.broadcast {row} : {self.tile(1)} -> {self.tile(cols)}")
-        return self.binary(self.random.choice(["arith.subf", "arith.addf", "arith.maxnumf"]), value, rows, cols)
+        names = ["arith.addf", "arith.maxnumf"] + (["arith.subf"] if kind != "sum" else [])
+        return self.binary(self.random.choice(names), value, rows, cols)
 
     def step_columns(self, value, cols):
         arg, memref = self.argument("v", "f32", [None], self.normal((cols,)))
@@ -284,6 +301,7 @@ class Program:
     # -- segments: each takes and returns (tile, columns) --------------------
     def segment_load(self, value, cols):
         cols = self.random.choice([32, 64, 128, 256])
+        self.fits((128, cols, 4))
         if self.random.random() < 0.5:
             return self.load("f32", cols), cols
         tile = self.load("bf16", cols)
@@ -291,7 +309,7 @@ class Program:
 
     def segment_dot(self, value, cols):
         n, scaled = self.width(), self.random.random() < 0.6
-        if not self.may_accumulate(n):
+        if not self.fits((128, 128, 2), (128, n, 2)) or not self.may_accumulate(n):
             return value, cols
         if value is not None and cols <= 128 and self.random.random() < 0.7:
             a, k = self.operand_a(value, cols, scaled), cols
@@ -334,7 +352,8 @@ class Program:
     def segment_product_loop(self, value, cols):
         """acc += a b over tiles of b (and sometimes the same a), acc rescaled or not."""
         n, k, scaled = self.width(), self.width(), self.random.random() < 0.6
-        if not self.may_accumulate(n):
+        size = 1 if scaled else 2
+        if not self.fits(*[(128, 128, size), (128, n, size)] * 2) or not self.may_accumulate(n):
             return value, cols
         computed = value is not None and cols <= 128 and self.random.random() < 0.4
         if computed:
@@ -365,7 +384,7 @@ class Program:
     def segment_softmax_loop(self, value, cols):
         """Scores, vector code with carried row statistics, a second product: attention."""
         keys, k, n = self.width((32, 64, 128)), self.width((32, 64, 128)), self.width((32, 64, 128))
-        if self.columns_used + keys + n > 256:
+        if self.columns_used + keys + n > 256 or not self.fits((128, k, 2), *[(keys, k, 2), (keys, n, 2)] * 2):
             return value, cols
         self.columns_used += keys + n
         first, second = self.random.random() < 0.6, self.random.random() < 0.6
