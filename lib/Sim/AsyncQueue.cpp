@@ -215,6 +215,15 @@ bool runTensorLoad(Exec &x, AsyncOp &op) {
   return true;
 }
 
+/// A tile, or the four rows of scatter4.
+bool storeTile(const AsyncOp &op, const CopyInfo &c, const SharedView &view,
+               GlobalSpace &global, IssueList &issues) {
+  return c.gather ? tmaScatter4(op.map, op.coords, op.shared.address, view,
+                                global, issues)
+                  : tmaStore(op.map, op.coords, op.shared.address, view, global,
+                             issues);
+}
+
 bool runTensorStore(Exec &x, AsyncOp &op) {
   const Instr &i = *op.instr;
   if (!captureStore(x.cluster, op))
@@ -226,11 +235,11 @@ bool runTensorStore(Exec &x, AsyncOp &op) {
   CheckedGlobal global(x, c.reduce);
   bool done = c.reduce ? tmaReduce(op.map, op.coords, op.shared.address, c.op,
                                    view, global, issues)
-                       : tmaStore(op.map, op.coords, op.shared.address, view,
-                                  global, issues);
+                       : storeTile(op, c, view, global, issues);
   if (global.report(i, op.lane) || x.report(i, op.lane, issues, done))
     return false;
-  x.cluster.bytes[unsigned(Bytes::TmaStore)] += op.map.transactionBytes();
+  x.cluster.bytes[unsigned(Bytes::TmaStore)] +=
+      op.map.transactionBytes() * (c.gather ? 4 : 1);
   return true;
 }
 
@@ -378,9 +387,11 @@ bool captureStore(Cluster &cluster, AsyncOp &op) {
   Exec x(cluster, warp, 0);
   const Instr &i = *op.instr;
   Cta &cta = *cluster.ctas[op.shared.cta];
-  uint32_t size =
-      op.kind == AsyncOp::TensorStore ? op.map.imageBytes() : op.bytes;
   bool tensor = op.kind == AsyncOp::TensorStore;
+  uint32_t size = op.bytes;
+  if (tensor)
+    size = op.map.imageBytes() *
+           (cluster.launch.kernel->copies[i.extra].gather ? 4 : 1);
   if (!checkShared(x, i, op.lane, cta, op.shared.address, size, !tensor,
                    tensor ? "tensor copy" : "bulk copy"))
     return false;
@@ -392,7 +403,8 @@ bool captureStore(Cluster &cluster, AsyncOp &op) {
                          op.shared.address, size};
     bool barrier = false;
     // Only bytes that go to elements inside the tensor count.
-    if (tmaStore(op.map, op.coords, op.shared.address, shadow, sink, ignored) &&
+    if (storeTile(op, cluster.launch.kernel->copies[i.extra], shadow, sink,
+                  ignored) &&
         !sink.allDefined(barrier)) {
       x.fail(i, op.lane, "tensor store reads undefined shared memory",
              "uninit");
@@ -429,6 +441,8 @@ bool runAsync(Cluster &cluster, AsyncOp &op) {
     return runCommit(x, op);
   case AsyncOp::LaneArrive:
     return runLaneArrive(x, op);
+  case AsyncOp::Cancel:
+    return runCancel(cluster, op);
   }
   return true;
 }

@@ -42,7 +42,8 @@ struct AsyncOp {
     TmemCopy,
     TmemShift,
     Commit,
-    LaneArrive ///< cp.async.mbarrier.arrive
+    LaneArrive, ///< cp.async.mbarrier.arrive
+    Cancel      ///< clusterlaunchcontrol.try_cancel
   } kind = Mma;
   const Instr *instr = nullptr;
   uint32_t cta = 0, warp = 0;

@@ -93,10 +93,25 @@ void decodeAlloc(Decoder &d, StringRef what) {
   o.aux = wide;
 }
 
+/// `.min` or `.max`, `.abs`, `.NaN` and the type of tcgen05.ld.red.
+bool takeReduction(Decoder &d, TensorInfo &info) {
+  if (d.prog().arch != MmaArch::SM103a)
+    return d.fail("'" + d.in->opcode + "' needs .target sm_103a");
+  StringRef op = d.takeAny({"min", "max"});
+  info.reduce = op == "min" ? TensorInfo::Min : TensorInfo::Max;
+  info.reduceAbs = d.take("abs");
+  info.reduceNaN = d.take("NaN");
+  Type t = info.reduceType = d.takeType();
+  bool integer = t == Type::U32 || t == Type::S32;
+  return !op.empty() && info.access.num > 1 &&
+         (t == Type::F32 || (integer && !info.reduceAbs && !info.reduceNaN));
+}
+
 void decodeAccess(Decoder &d, bool load) {
   Instr &o = *d.out;
   o.unit = Unit::Tmem;
   TensorInfo &info = newInfo(d);
+  bool red = load && d.take("red");
   bool sync = takeSyncAligned(d);
   static const std::pair<const char *, TmemShape> shapes[] = {
       {"32x32b", TmemShape::S32x32b},
@@ -113,8 +128,10 @@ void decodeAccess(Decoder &d, bool load) {
   StringRef num =
       d.takeAny({"x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128"});
   info.access.pack16 = d.take(load ? "pack::16b" : "unpack::16b");
-  if (!sync || !found || num.empty() || !d.take("b32") ||
-      num.drop_front().getAsInteger(10, info.access.num)) {
+  bool counted =
+      !num.empty() && !num.drop_front().getAsInteger(10, info.access.num);
+  bool typed = red ? takeReduction(d, info) : d.take("b32");
+  if (!sync || !found || !counted || !typed) {
     d.failForm();
     return;
   }
@@ -127,12 +144,19 @@ void decodeAccess(Decoder &d, bool load) {
   o.aux = load;
   o.fn = tensorFunction(TensorOp::Access);
   o.flags |= load ? flagOwnDefs : flagEffect;
-  if (!d.expectOps(two ? 3 : 2) ||
-      !tmemAddressOperand(d, d.op(load ? 1 : 0), o.src[0], info.offD))
+  unsigned place = !load ? 0 : red ? 2 : 1;
+  if (!d.expectOps((two ? 3 : 2) + red) ||
+      !tmemAddressOperand(d, d.op(place), o.src[0], info.offD))
     return;
+  if (red) {
+    const ptx::Operand &r = d.op(1);
+    bool single = r.kind == ptx::Operand::Vector && r.elems.size() == 1;
+    if (!d.dst(single ? r.elems[0] : r, 32, o.dst[0]))
+      return;
+  }
   if (two) {
     int64_t offset;
-    if (!d.immediate(d.op(load ? 2 : 1), offset, "the second half's offset"))
+    if (!d.immediate(d.op(place + 1), offset, "the second half's offset"))
       return;
     info.access.secondHalf = uint32_t(offset);
   }

@@ -534,10 +534,11 @@ bool Decoder::decodeInstruction() {
   }
   using Family = bool (*)(Decoder &);
   static const Family families[] = {
-      decodeMove,   decodeInteger, decodeLogic,   decodeFloat,   decodeHalf,
-      decodeMath,   decodeCompare, decodeConvert, decodeControl, decodeMemory,
-      decodeAtomic, decodeMatrix,  decodeWarp,    decodeBarrier, decodeMbarrier,
-      decodeCopy,   decodeTensor,  decodeMmaSync};
+      decodeMove,    decodeInteger, decodeLogic,     decodeFloat,
+      decodeHalf,    decodeMath,    decodeCompare,   decodeConvert,
+      decodeControl, decodeMemory,  decodeAtomic,    decodeMatrix,
+      decodeWarp,    decodeBarrier, decodeMbarrier,  decodeCopy,
+      decodeTensor,  decodeMmaSync, decodeTensorMap, decodeLaunchControl};
   bool known = false;
   for (Family family : families)
     if ((known = family(*this)) || failed())

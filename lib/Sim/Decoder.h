@@ -146,6 +146,8 @@ bool decodeMemory(Decoder &d);
 bool decodeAtomic(Decoder &d);
 bool decodeMatrix(Decoder &d);
 bool decodeMmaSync(Decoder &d);
+bool decodeTensorMap(Decoder &d);
+bool decodeLaunchControl(Decoder &d);
 bool decodeWarp(Decoder &d);
 bool decodeBarrier(Decoder &d);
 bool decodeMbarrier(Decoder &d);

@@ -21,6 +21,9 @@ bool runAsync(Cluster &cluster, AsyncOp &op);
 /// Reads the shared memory that a store will write; false after an error.
 bool captureStore(Cluster &cluster, AsyncOp &op);
 
+/// Answers clusterlaunchcontrol.try_cancel; false after an error.
+bool runCancel(Cluster &cluster, AsyncOp &op);
+
 /// Completes the tcgen05.ld and st of a warp (loads or stores only, when
 /// asked).
 bool finishTmemOps(Cluster &cluster, Warp &warp, bool loads = true,

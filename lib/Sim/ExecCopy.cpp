@@ -400,7 +400,7 @@ bool decodeTensorCopy(Decoder &d) {
   c.multicast = d.take("multicast::cluster");
   d.takePrefix("cta_group::");
   bool policy = d.take("L2::cache_hint");
-  if (dims.empty() || scatter) {
+  if (dims.empty()) {
     d.failForm();
     return true;
   }
@@ -412,12 +412,12 @@ bool decodeTensorCopy(Decoder &d) {
     return true;
   }
   unsigned rank = unsigned(dims[0] - '0');
-  unsigned coords = gather ? 5 : rank;
+  unsigned coords = gather || scatter ? 5 : rank;
   o.fn = tensorCopy;
   o.flags |= flagEffect;
   bool ok;
   if (complete) {
-    if (reduce || group || !global || !(toShared || cta)) {
+    if (reduce || group || scatter || !global || !(toShared || cta)) {
       d.failForm();
       return true;
     }
@@ -433,10 +433,11 @@ bool decodeTensorCopy(Decoder &d) {
       d.failForm();
       return true;
     }
-    if (!group || !global || !cta || gather) {
+    if (!group || !global || !cta || gather || (scatter && reduce)) {
       d.failForm();
       return true;
     }
+    c.gather = scatter;
     o.aux = AsyncOp::TensorStore;
     ok = d.expectOps(2 + policy) && tensorMapAddress(d, d.op(0), c.to) &&
          d.address(d.op(1), c.from);

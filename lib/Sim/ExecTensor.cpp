@@ -14,6 +14,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
+#include <cmath>
+
 namespace flamia {
 namespace sim {
 
@@ -78,6 +80,40 @@ Flow relinquish(Exec &x, const Instr &, uint32_t) {
 // ld, st, wait
 //===----------------------------------------------------------------------===//
 
+/// tcgen05.ld.red: combines the registers of every thread into one more.
+void reduceLoaded(Exec &x, const Instr &i, const TensorInfo &info) {
+  bool least = info.reduce == TensorInfo::Min;
+  mapLanes<uint32_t>(x, i.dst[0], allLanes, [&](unsigned l) {
+    auto bits = [&](unsigned k) { return x.lanes<uint32_t>(x.vec(i, k))[l]; };
+    if (info.reduceType != Type::F32) {
+      // Signed order is unsigned order with the sign bit flipped.
+      uint32_t flip = info.reduceType == Type::S32 ? 0x80000000u : 0;
+      uint32_t best = bits(0) ^ flip;
+      for (unsigned k = 1; k < i.vecCount; ++k)
+        best = least ? std::min(best, bits(k) ^ flip)
+                     : std::max(best, bits(k) ^ flip);
+      return best ^ flip;
+    }
+    uint32_t keep = info.reduceAbs ? 0x7FFFFFFFu : ~0u;
+    float best = bitsToFloat(bits(0) & keep);
+    for (unsigned k = 1; k < i.vecCount; ++k) {
+      float v = bitsToFloat(bits(k) & keep);
+      if (v != v || best != best) {
+        if (info.reduceNaN || (v != v && best != best))
+          best = bitsToFloat(0x7FFFFFFF);
+        else
+          best = v != v ? best : v;
+      } else if (v == best) {
+        // Zeros are ordered by sign.
+        best = std::signbit(v) == least ? v : best;
+      } else {
+        best = (v < best) == least ? v : best;
+      }
+    }
+    return floatToBits(canonical(best));
+  });
+}
+
 /// Does a tcgen05.ld or st of the warp; `data` holds a st's register values.
 bool runTmemOp(Exec &x, const Instr &i, const TmemAccess &access, bool load,
                uint32_t *data) {
@@ -92,7 +128,12 @@ bool runTmemOp(Exec &x, const Instr &i, const TmemAccess &access, bool load,
                    : tmem.store(access, quarter, regs, issues);
   x.cluster.bytes[unsigned(load ? Bytes::TmemLoad : Bytes::TmemStore)] +=
       uint64_t(count) * 128;
-  return !x.report(i, -1, issues, done);
+  if (x.report(i, -1, issues, done))
+    return false;
+  const TensorInfo &info = x.kernel.tensor[i.extra];
+  if (load && info.reduce != TensorInfo::NoReduce)
+    reduceLoaded(x, i, info);
+  return true;
 }
 
 Flow tmemAccess(Exec &x, const Instr &i, uint32_t mask) {

@@ -191,6 +191,18 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
   std::atomic<bool> stop{false};
   std::mutex lock;
   uint64_t firstFailure = ~0ull;
+  if (options.ctas.empty())
+    builder.state.takeCluster = [&](std::array<uint32_t, 3> &first) {
+      uint64_t k = next++;
+      if (k >= count)
+        return false;
+      for (unsigned axis = 0; axis < 3; ++axis) {
+        uint64_t extent = config.grid[axis] / config.cluster[axis];
+        first[axis] = uint32_t(k % extent) * config.cluster[axis];
+        k /= extent;
+      }
+      return true;
+    };
   auto work = [&] {
     SimStats local;
     while (!stop) {

@@ -14,6 +14,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <functional>
 #include <memory>
 #include <random>
 
@@ -170,6 +171,9 @@ struct LaunchState {
   const SimOptions *options = nullptr;
   std::vector<uint8_t> params;
   unsigned warpsPerCta = 0, threadsPerCta = 0;
+  /// Takes a cluster off the list of those not begun: its first CTA, or false
+  /// when all have begun. Empty when only some CTAs are run.
+  std::function<bool(std::array<uint32_t, 3> &)> takeCluster;
 };
 
 /// One cluster (usually one CTA) being simulated.

@@ -161,6 +161,10 @@ struct TensorInfo {
   int64_t offD = 0, offA = 0, offSfa = 0, offSfb = 0;
   bool enableNegated = false, aWide = true;
   TmemAccess access;
+  /// tcgen05.ld.red: how the loaded registers of a thread are combined.
+  enum Reduce : uint8_t { NoReduce, Min, Max } reduce = NoReduce;
+  Type reduceType = Type::F32;
+  bool reduceAbs = false, reduceNaN = false;
   CpShape cpShape = CpShape::S128x256b;
   CpFormat cpFormat = CpFormat::None;
 };
