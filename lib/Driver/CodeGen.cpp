@@ -20,8 +20,10 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/Constants.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -123,6 +125,44 @@ driver::translateToLLVM(mlir::ModuleOp module, LLVMContext &context) {
   return result;
 }
 
+/// The constant with 0 in place of undefined elements.
+static Constant *defined(Constant *constant) {
+  if (isa<UndefValue>(constant))
+    return Constant::getNullValue(constant->getType());
+  SmallVector<Constant *> elements;
+  auto *type = cast<FixedVectorType>(constant->getType());
+  for (unsigned i = 0; i < type->getNumElements(); ++i) {
+    Constant *element = constant->getAggregateElement(i);
+    elements.push_back(isa<UndefValue>(element)
+                           ? Constant::getNullValue(element->getType())
+                           : element);
+  }
+  return ConstantVector::get(elements);
+}
+
+/// Gives undefined vector lanes a value. The optimizer leaves lanes that nobody
+/// needs undefined, and half of a pair of floats is computed with the other:
+/// PTX would read registers that were never written. That is harmless, but it
+/// hides mistakes from the simulator's check for such reads. Costs nothing,
+/// because lanes that are needed are overwritten.
+static void defineLanes(Module &module) {
+  for (Function &function : module)
+    for (BasicBlock &block : function)
+      for (Instruction &instruction : block) {
+        if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&instruction)) {
+          SmallVector<int> mask(shuffle->getShuffleMask());
+          for (int &lane : mask)
+            lane = std::max(lane, 0);
+          shuffle->setShuffleMask(mask);
+        }
+        for (Use &use : instruction.operands())
+          if (auto *constant = dyn_cast<Constant>(use.get()))
+            if (constant->getType()->isVectorTy() &&
+                constant->containsUndefOrPoisonElement())
+              use.set(defined(constant));
+      }
+}
+
 Error driver::optimize(Module &module, const driver::Target &target,
                        unsigned level) {
   Expected<std::unique_ptr<TargetMachine>> machine =
@@ -157,6 +197,7 @@ Error driver::optimize(Module &module, const driver::Target &target,
                                    : level == 2 ? OptimizationLevel::O2
                                                 : OptimizationLevel::O1;
   builder.buildPerModuleDefaultPipeline(optimization).run(module, modules);
+  defineLanes(module);
   return Error::success();
 }
 
