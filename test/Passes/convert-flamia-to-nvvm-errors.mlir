@@ -117,81 +117,11 @@ flamia.kernel @uneven_constant(%x: memref<?x2xf32>) parameters {} grid(1) {
 
 // -----
 
-flamia.kernel @mma_k(%x: memref<?x2xf32>) parameters {} grid(1) {
-  %c0 = arith.constant 0 : index
-  %true = arith.constant true
-  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x32xbf16>
-  %d = tcgen.alloc offset 0 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
-  %p = tcgen.alloc offset 128 : !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>
-  tcgen.role "mma" warps 1 {
-    // expected-error @below {{expected 128 rows and matching extents, but got 128x128, 128x64 and 128x32}}
-    tcgen.mma %d[%c0], %p[%c0], %b[%c0] major k accumulate %true : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>, !tcgen.buffer<smem, operand, 1 x 128x32xbf16>
-  }
-  flamia.return
-}
-
-// -----
-
-flamia.kernel @mma_mixed(%x: memref<?x2xf32>) parameters {} grid(1) {
-  %c0 = arith.constant 0 : index
-  %true = arith.constant true
-  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x64xf16>
-  %d = tcgen.alloc offset 0 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
-  %p = tcgen.alloc offset 128 : !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>
-  tcgen.role "mma" warps 1 {
-    // expected-error @below {{expected 8-bit elements with scales, or equal 16-bit elements without, but got 'bf16' and 'f16'}}
-    tcgen.mma %d[%c0], %p[%c0], %b[%c0] major k accumulate %true : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x64xbf16>, !tcgen.buffer<smem, operand, 1 x 128x64xf16>
-  }
-  flamia.return
-}
-
-// -----
-
-flamia.kernel @scale_atoms(%s: memref<?x?x256xf8E8M0FNU>) parameters {} grid(1) {
-  %c0 = arith.constant 0 : index
-  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
-  %ch = tcgen.channel slots 1 full 1 empty 1
-  tcgen.role "load" warps 1 {
-    %i = tcgen.acquire %ch
-    // expected-error @below {{expected a kernel argument [tiles, heads, 512] of bytes at [tile, head], but got 'memref<?x?x256xf8E8M0FNU>'}}
-    tcgen.bulk_load %s[%c0, %c0], %b[%i] signals %ch : memref<?x?x256xf8E8M0FNU>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
-  }
-  flamia.return
-}
-
-// -----
-
-flamia.kernel @tma_rank_4(%s: memref<?x2x2x128xbf16>) parameters {} grid(1) {
-  %c0 = arith.constant 0 : index
-  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
-  %ch = tcgen.channel slots 1 full 1 empty 1
-  tcgen.role "load" warps 1 {
-    %i = tcgen.acquire %ch
-    // expected-error @below {{expected a tensor of rank 2 or 3, but got 'memref<?x2x2x128xbf16>'}}
-    tcgen.tma_load %s[%c0, %c0, %c0, %c0], %b[%i] signals %ch : memref<?x2x2x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
-  }
-  flamia.return
-}
-
-// -----
-
 flamia.kernel @other_tensor(%s: memref<?x128xbf16>) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %true = arith.constant true
   %t = arith.select %true, %s, %s : memref<?x128xbf16>
   // expected-error @below {{expected a tensor that is a kernel argument}}
   %d = flamia.dim %t[0] : memref<?x128xbf16>
-  flamia.return
-}
-
-// -----
-
-flamia.kernel @nested_buffer(%s: memref<?x128xbf16>) parameters {} grid(1) {
-  %c0 = arith.constant 0 : index
-  tcgen.role "vector" warps 4 {
-    %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
-    // expected-error @below {{expected a buffer of the kernel's top level}}
-    %t = tcgen.read %b[%c0] : !tcgen.buffer<smem, operand, 1 x 128x128xbf16> -> tensor<128x128xbf16>
-  }
   flamia.return
 }
