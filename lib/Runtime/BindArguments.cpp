@@ -227,10 +227,6 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
   if (rowBytes >= uint64_t(1) << 34)
     return createStringError(name + "a token's row has " + Twine(rowBytes) +
                              " bytes, the limit is 2^34 - 16");
-  if (columnBytes % spanBytes && columnBytes > spanBytes)
-    return createStringError(name + "rows of " + Twine(columnBytes) +
-                             " bytes are no multiple of the span of " +
-                             Twine(spanBytes));
   TensorMapRecipe recipe;
   recipe.element = tensor.element;
   recipe.address = tensor.address;

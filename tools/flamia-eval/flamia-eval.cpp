@@ -6,6 +6,7 @@
 
 #include "dialects/Flamia/Flamia.h"
 #include "flamia/Evaluator/Launch.h"
+#include "passes/InputLimits.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/AsmState.h"
@@ -78,6 +79,8 @@ int main(int argc, char **argv) {
   auto file = mlir::openInputFile(input, &message);
   if (!file)
     return fail(message);
+  if (Error fault = checkInputLimits(file->getBuffer()))
+    return fail(input + ": " + toString(std::move(fault)));
   SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(file), SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context);
