@@ -353,15 +353,37 @@ bool runCommit(Exec &x, AsyncOp &op) {
   return true;
 }
 
+/// The CTAs in which a cp or shift works: one, or the pair of cta_group::2.
+llvm::SmallVector<Cta *, 2> tensorGroup(Exec &x, const AsyncOp &op) {
+  if (x.kernel.tensor[op.instr->extra].mma.ctaGroup != 2)
+    return {&x.cta};
+  uint32_t first = op.cta & ~1u;
+  return {x.cluster.ctas[first].get(), x.cluster.ctas[first + 1].get()};
+}
+
 bool runCopyToTmem(Exec &x, AsyncOp &op) {
   const Instr &i = *op.instr;
-  if (!checkFootprint(x, i, op.lane, x.cta, op.cp->footprint, "tcgen05.cp"))
-    return false;
-  IssueList issues;
-  bool done = runCp(*op.cp, x.cta.tensorMemory(), x.cta.view(), issues);
-  for (const ByteRange &r : op.cp->footprint.smemRead)
-    x.cluster.bytes[unsigned(Bytes::TmemCopy)] += r.size;
-  return !x.report(i, op.lane, issues, done);
+  for (Cta *cta : tensorGroup(x, op)) {
+    if (!checkFootprint(x, i, op.lane, *cta, op.cp->footprint, "tcgen05.cp"))
+      return false;
+    IssueList issues;
+    bool done = runCp(*op.cp, cta->tensorMemory(), cta->view(), issues);
+    for (const ByteRange &r : op.cp->footprint.smemRead)
+      x.cluster.bytes[unsigned(Bytes::TmemCopy)] += r.size;
+    if (x.report(i, op.lane, issues, done))
+      return false;
+  }
+  return true;
+}
+
+bool runShift(Exec &x, AsyncOp &op) {
+  for (Cta *cta : tensorGroup(x, op)) {
+    IssueList issues;
+    bool done = shiftDown(op.address, cta->tensorMemory(), issues);
+    if (x.report(*op.instr, op.lane, issues, done))
+      return false;
+  }
+  return true;
 }
 
 bool runLaneArrive(Exec &x, AsyncOp &op) {
@@ -432,11 +454,8 @@ bool runAsync(Cluster &cluster, AsyncOp &op) {
     return runMmaOp(x, op);
   case AsyncOp::TmemCopy:
     return runCopyToTmem(x, op);
-  case AsyncOp::TmemShift: {
-    IssueList issues;
-    bool done = shiftDown(op.address, x.cta.tensorMemory(), issues);
-    return !x.report(*op.instr, op.lane, issues, done);
-  }
+  case AsyncOp::TmemShift:
+    return runShift(x, op);
   case AsyncOp::Commit:
     return runCommit(x, op);
   case AsyncOp::LaneArrive:

@@ -311,6 +311,8 @@ bool Cluster::waitOver(Warp &warp, const Fragment &f) {
     return f.wait.released;
   case Wait::ClusterBarrier:
     return clusterGeneration != f.wait.generation;
+  case Wait::PairAlloc:
+    return ctas[cta.rank ^ 1]->pairAllocs >= f.wait.generation;
   case Wait::TmemAlloc:
     return cta.tensorMemory().allocatedColumns() != f.wait.generation;
   }

@@ -42,10 +42,19 @@ bool tmemAddressOperand(Decoder &d, const ptx::Operand &o, Src &s,
   return true;
 }
 
+/// 1 or 2; 0 (no or another group than the kernel's first, reported) is wrong.
 unsigned takeCtaGroup(Decoder &d) {
-  if (d.take("cta_group::1"))
-    return 1;
-  return d.take("cta_group::2") ? 2 : 0;
+  unsigned group = d.take("cta_group::1") ? 1 : d.take("cta_group::2") ? 2 : 0;
+  if (group && d.kernel->ctaGroup && d.kernel->ctaGroup != group) {
+    d.fail("'" + d.in->opcode +
+           "' in a kernel whose other tcgen05 "
+           "instructions have cta_group::" +
+           Twine(d.kernel->ctaGroup));
+    return 0;
+  }
+  if (group)
+    d.kernel->ctaGroup = group;
+  return group;
 }
 
 bool takeSyncAligned(Decoder &d) {
@@ -61,10 +70,6 @@ void decodeAlloc(Decoder &d, StringRef what) {
     return;
   }
   o.flags |= flagEffect;
-  if (group == 2) {
-    d.fail("cta_group::2 allocation is not simulated: '" + d.in->opcode + "'");
-    return;
-  }
   if (what == "relinquish_alloc_permit") {
     o.fn = tensorFunction(TensorOp::Relinquish);
     d.expectOps(0);
@@ -90,7 +95,7 @@ void decodeAlloc(Decoder &d, StringRef what) {
   bool wide = false;
   if (d.expectOps(2) && d.address(d.op(0), o.src[0], wide))
     d.src(d.op(1), Type::U32, o.src[1]);
-  o.aux = wide;
+  o.aux = (wide ? 1u : 0u) | (group == 2 ? 2u : 0u);
 }
 
 /// `.min` or `.max`, `.abs`, `.NaN` and the type of tcgen05.ld.red.
@@ -177,11 +182,8 @@ void decodeCp(Decoder &d) {
   Instr &o = *d.out;
   TensorInfo &info = newInfo(d);
   unsigned group = takeCtaGroup(d);
-  if (group == 2) {
-    d.fail("cta_group::2 copy is not simulated: '" + d.in->opcode + "'");
-    return;
-  }
-  bool ok = group == 1;
+  info.mma.ctaGroup = group;
+  bool ok = group != 0;
   if (d.take("128x256b"))
     info.cpShape = CpShape::S128x256b;
   else if (d.take("128x128b"))
@@ -377,7 +379,8 @@ bool decodeTensor(Decoder &d) {
   } else if (what == "shift") {
     o.flags |= flagEffect;
     TensorInfo &info = newInfo(d);
-    if (takeCtaGroup(d) != 1 || !d.take("down"))
+    info.mma.ctaGroup = takeCtaGroup(d);
+    if (!info.mma.ctaGroup || !d.take("down"))
       d.failForm();
     o.fn = tensorFunction(TensorOp::Shift);
     if (!d.failed() && d.expectOps(1))

@@ -40,8 +40,30 @@ AsyncOp newOp(Exec &x, const Instr &i, int lane, AsyncOp::Kind kind) {
 // alloc, dealloc, relinquish
 //===----------------------------------------------------------------------===//
 
+/// cta_group::2 allocates in both CTAs of a pair, and one warp of each must
+/// ask: false (with the wait set) until the peer has.
+bool peerAllocates(Exec &x) {
+  Wait &wait = x.fragment().wait;
+  if (wait.kind != Wait::PairAlloc && wait.kind != Wait::TmemAlloc) {
+    ++x.cta.pairAllocs;
+    ++x.cluster.effects;
+    wait = Wait();
+    wait.kind = Wait::PairAlloc;
+    wait.generation = x.cta.pairAllocs;
+  }
+  return wait.kind == Wait::TmemAlloc ||
+         x.cluster.ctas[x.cta.rank ^ 1]->pairAllocs >= wait.generation;
+}
+
 Flow alloc(Exec &x, const Instr &i, uint32_t mask) {
   int lane = int(lowestLane(mask));
+  if (i.aux & 2) {
+    if (x.cluster.ctas.size() % 2)
+      return x.fail(i, lane, "cta_group::2 needs a cluster of CTA pairs",
+                    "tmem-alloc");
+    if (!peerAllocates(x))
+      return Flow::Block;
+  }
   uint32_t columns = x.lanes<uint32_t>(i.src[1])[lane], address;
   Tmem &tmem = x.cta.tensorMemory();
   IssueList issues;

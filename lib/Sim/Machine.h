@@ -34,7 +34,8 @@ struct Wait {
     TryWait,        ///< mbarrier; returns false when nothing else can run
     WarpSync,       ///< other lanes of the member mask
     ClusterBarrier, ///< generation
-    TmemAlloc       ///< free columns
+    TmemAlloc,      ///< free columns
+    PairAlloc       ///< the peer's alloc; generation
   } kind = None;
   bool timedOut = false; ///< TryWait: give up and return false.
   bool released = false; ///< WarpSync: all members are here.
@@ -128,6 +129,7 @@ struct Cta {
   NamedBarrier barriers[16];
   std::unique_ptr<Tmem> tmem;
   bool tmemRelinquished = false;
+  uint32_t pairAllocs = 0; ///< tcgen05.alloc.cta_group::2 begun.
   std::vector<Mbarrier> mbarriers;
   std::vector<int32_t> mbarrierAt; ///< Per 8 bytes of shared memory, -1 none.
   unsigned liveWarps = 0;

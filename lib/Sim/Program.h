@@ -257,6 +257,7 @@ struct Kernel {
   uint32_t paramBytes = 0;
   std::vector<ptx::SourceLoc> locs;
   bool usesTensor = false;
+  unsigned ctaGroup = 0; ///< Of all its tcgen05 instructions, 0: none has one.
 };
 
 /// A .global or .const variable at its simulated address.

@@ -33,6 +33,8 @@ static std::string describeWait(Cta &cta, const Fragment &f) {
     return "waits for lanes " + hex(f.wait.members) + " of its warp";
   case Wait::ClusterBarrier:
     return "waits at the cluster barrier";
+  case Wait::PairAlloc:
+    return "waits for the other CTA of the pair to allocate tensor memory";
   case Wait::TmemAlloc:
     return "waits for " + std::to_string(f.wait.id) +
            " free columns of tensor memory, " +
