@@ -459,9 +459,20 @@ void KernelLowering::lowerReduce(ReduceOp op) {
     set(op.getResult(), total);
     return;
   }
-  SmallVector<Value> p(x.begin(), x.begin() + 8);
-  for (size_t i = 8; i < x.size(); ++i)
-    p[i % 8] = sum(p[i % 8], x[i]);
+  // Pairs of columns travel as <2 x f32>, which sm_100 adds in one instruction.
+  SmallVector<Value> pairs;
+  for (size_t i = 0; i < x.size(); i += 2) {
+    // -0 is what a sum does not notice.
+    Value pair =
+        e.vectorOf({x[i], i + 1 < x.size() ? x[i + 1] : e.cF32(-0.0f)});
+    if (i < 8)
+      pairs.push_back(pair);
+    else
+      pairs[i / 2 % 4] = sum(pairs[i / 2 % 4], pair);
+  }
+  SmallVector<Value> p;
+  for (Value pair : pairs)
+    p.append(e.elements(pair));
   set(op.getResult(), sum(sum(sum(p[0], p[4]), sum(p[2], p[6])),
                           sum(sum(p[1], p[5]), sum(p[3], p[7]))));
 }

@@ -43,15 +43,20 @@ flamia.kernel @convert_ragged_columns(%x: memref<?x?xf32>, %y: memref<?x4xf32>) 
 
 // -----
 
-// A sum has one order everywhere: eight partial sums, then a tree.
+// A sum has one order everywhere: eight partial sums (here four pairs), then a tree.
 // CHECK-LABEL: llvm.func @convert_reduce_sum
 // CHECK-DAG: %[[X0:.*]] = vector.extract %[[V:.*]][0] : f32
+// CHECK-DAG: %[[X1:.*]] = vector.extract %[[V]][1] : f32
 // CHECK-DAG: %[[X8:.*]] = vector.extract %[[V]][8] : f32
-// CHECK-DAG: %[[P0:.*]] = arith.addf %[[X0]], %[[X8]] : f32
-// CHECK-DAG: %[[X4:.*]] = vector.extract %[[V]][4] : f32
-// CHECK-DAG: %[[X12:.*]] = vector.extract %[[V]][12] : f32
-// CHECK-DAG: %[[P4:.*]] = arith.addf %[[X4]], %[[X12]] : f32
-// CHECK: arith.addf %[[P0]], %[[P4]] : f32
+// CHECK-DAG: %[[X9:.*]] = vector.extract %[[V]][9] : f32
+// CHECK-DAG: %[[A:.*]] = vector.from_elements %[[X0]], %[[X1]] : vector<2xf32>
+// CHECK-DAG: %[[B:.*]] = vector.from_elements %[[X8]], %[[X9]] : vector<2xf32>
+// CHECK: %[[P01:.*]] = arith.addf %[[A]], %[[B]] : vector<2xf32>
+// CHECK-COUNT-3: arith.addf %{{.*}}, %{{.*}} : vector<2xf32>
+// CHECK: %[[P0:.*]] = vector.extract %[[P01]][0] : f32
+// CHECK: arith.addf %[[P0]], %{{.*}} : f32
+// CHECK-COUNT-6: arith.addf %{{.*}}, %{{.*}} : f32
+// CHECK-NOT: arith.addf
 flamia.kernel @convert_reduce_sum(%x: memref<?x16xf32>, %y: memref<?x1xf32>) parameters {} grid(x[0] ceildiv 128) {
   %c0 = arith.constant 0 : index
   %t = flamia.load %x[%c0, %c0] : memref<?x16xf32> -> tensor<128x16xf32>
