@@ -28,10 +28,11 @@ static int64_t descriptorBits(int64_t span, int64_t leading, int64_t stride) {
                  encode(leading) << 16);
 }
 
-/// The descriptor of the operand at shared address `address` (i32).
-static Value descriptor(Emitter &e, Value address, int64_t bits) {
-  Value start = e.shr(e.andi(address, e.c32(0x3FFFF)), 4);
-  return e.ori(e.toI64(start), e.c64(bits));
+/// The descriptor of the operand `offset` bytes past the shared address whose
+/// sixteenth is `start` (i32). Shared memory ends below 2^18, so the sum stays
+/// in the start field; 32-bit additions are all that ptxas has to see.
+static Value descriptor(Emitter &e, Value start, int64_t offset, int64_t bits) {
+  return e.ori(e.toI64(e.addC(start, offset / 16)), e.c64(bits));
 }
 
 /// Element code in the instruction word, by kind.
@@ -76,7 +77,8 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
   bool aInTmem = a.getSpace() == tcgen::Space::Tmem;
   Value aAddress = aInTmem ? tmemAddress(op.getA(), get(op.getASlot()))
                            : smemAddress(op.getA(), get(op.getASlot()));
-  Value bAddress = smemAddress(op.getB(), get(op.getBSlot()));
+  Value aStart = aInTmem ? Value() : e.shr(aAddress, 4);
+  Value bStart = e.shr(smemAddress(op.getB(), get(op.getBSlot())), 4);
   Value dAddress =
       e.intToPtr(tmemAddress(op.getD(), get(op.getDSlot())), Tensor);
   Value aScales, bScales;
@@ -110,10 +112,9 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
     for (int64_t step = 0; step < k / stepK; ++step) {
       Value aOperand =
           aInTmem ? e.intToPtr(e.addC(aAddress, 8 * step), Tensor)
-                  : descriptor(e, e.addC(aAddress, kMajorOffset(a, step)),
-                               kMajorBits(a));
+                  : descriptor(e, aStart, kMajorOffset(a, step), kMajorBits(a));
       int64_t bOffset = mnMajor ? step * stepK * bSpan : kMajorOffset(b, step);
-      Value bOperand = descriptor(e, e.addC(bAddress, bOffset), bBits);
+      Value bOperand = descriptor(e, bStart, bOffset, bBits);
       Value input = step == 0 ? accumulate : always;
       if (!scaled) {
         NVVM::Tcgen05MMAOp::create(
@@ -138,7 +139,7 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
 
 void KernelLowering::lowerCopyScales(tcgen::CopyScalesOp op) {
   auto type = cast<BufferType>(op.getSource().getType());
-  Value from = smemAddress(op.getSource(), get(op.getSourceSlot()));
+  Value from = e.shr(smemAddress(op.getSource(), get(op.getSourceSlot())), 4);
   Value to = tmemAddress(op.getTarget(), get(op.getTargetSlot()));
   issue([&] {
     for (int64_t atom = 0; atom < type.getNumAtoms(); ++atom)
@@ -147,7 +148,7 @@ void KernelLowering::lowerCopyScales(tcgen::CopyScalesOp op) {
           NVVM::CTAGroupKind::CTA_1, NVVM::Tcgen05CpMulticast::WARPX4,
           NVVM::Tcgen05CpSrcFormatAttr(),
           e.intToPtr(e.addC(to, 4 * atom), Tensor),
-          descriptor(e, e.addC(from, 512 * atom), descriptorBits(16, 16, 128)));
+          descriptor(e, from, 512 * atom, descriptorBits(16, 16, 128)));
   });
 }
 

@@ -202,7 +202,7 @@ flamia.kernel @convert_mma(%a: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8
 // CHECK: %[[DESC:.*]] = arith.constant 4611756662083026944 : i64
 // CHECK: nvvm.tcgen05.mma %{{.*}}, %{{.*}}, %{{.*}}, %[[W:.*]], %{{.*}} {ctaGroup = #nvvm.cta_group<cta_1>, kind = #nvvm.tcgen05_mma_kind<f16>}
 // CHECK: arith.constant 8 : i32
-// CHECK: arith.constant 2048 : i32
+// CHECK: arith.constant 128 : i32
 // CHECK-COUNT-3: nvvm.tcgen05.mma
 // CHECK-NOT: nvvm.tcgen05.mma
 flamia.kernel @convert_mma_bf16_mn(%a: memref<?x128xbf16>) parameters {} grid(1) {
