@@ -9,6 +9,7 @@
 
 #include "flamia/Reference/Compare.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace flamia;
@@ -240,12 +241,68 @@ TEST(PublicCases, Var8DocumentsOfOneToken) {
 }
 
 TEST(PublicCases, Bwd3OrderOfDocumentsForward) {
-  AttentionInputs inputs =
-      makeInputs({{0, 100, 137, 393}, 2, 1, 64}, DataKind::OutlierChannels, 3);
+  // The documents alone and in all six orders: the same bits in all runs.
+  const int64_t lengths[] = {100, 37, 256};
   KernelRunner runner(2, 1, 64);
-  // Alone, reversed, and with NaN neighbours; other orders below.
-  ProbeResult probe = probeDocuments(inputs, runner.function());
-  EXPECT_TRUE(probe.ok) << probe.detail;
+  std::vector<std::vector<uint32_t>> expected;
+  std::vector<AttentionInputs> alone;
+  for (int64_t d = 0; d < 3; ++d) {
+    alone.push_back(makeInputs({{0, lengths[d]}, 2, 1, 64},
+                               DataKind::OutlierChannels, uint64_t(d)));
+    expected.push_back(bitsOfRows(runner.run(alone[d]).outputs, alone[d].shape,
+                                  0, lengths[d]));
+    ASSERT_FALSE(expected.back().empty());
+  }
+  std::vector<int64_t> order = {0, 1, 2};
+  do {
+    AttentionInputs pack;
+    pack.shape = {{0}, 2, 1, 64};
+    for (int64_t d : order) {
+      pack.shape.cuSeqlens.push_back(pack.shape.tokens() + lengths[d]);
+      pack.q.insert(pack.q.end(), alone[d].q.begin(), alone[d].q.end());
+      pack.k.insert(pack.k.end(), alone[d].k.begin(), alone[d].k.end());
+      pack.v.insert(pack.v.end(), alone[d].v.begin(), alone[d].v.end());
+    }
+    ForwardOutputs outputs = runner.run(pack).outputs;
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(bitsOfRows(outputs, pack.shape, pack.shape.cuSeqlens[i],
+                           pack.shape.cuSeqlens[i + 1]),
+                expected[order[i]])
+          << "document " << order[i] << " at place " << i;
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(PublicCases, Qnt13DocumentsWithoutRows) {
+  AttentionInputs whole =
+      makeInputs({{0, 128, 128, 384}, 1, 1, 128}, DataKind::Normal, 13);
+  KernelRunner runner(1, 1, 128);
+  run::DeviceResult packed = runner.run(whole);
+  auto part = [&](int64_t begin, int64_t end) {
+    AttentionInputs inputs;
+    inputs.shape = {{0, end - begin}, 1, 1, 128};
+    auto cut = [&](const std::vector<uint16_t> &from) {
+      return std::vector<uint16_t>(from.begin() + begin * 128,
+                                   from.begin() + end * 128);
+    };
+    inputs.q = cut(whole.q);
+    inputs.k = cut(whole.k);
+    inputs.v = cut(whole.v);
+    return runner.run(inputs);
+  };
+  run::DeviceResult first = part(0, 128), second = part(128, 384);
+  auto joined = [](std::vector<uint8_t> a, const std::vector<uint8_t> &b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  EXPECT_EQ(packed.k.payload, joined(first.k.payload, second.k.payload));
+  EXPECT_EQ(packed.k.scales, joined(first.k.scales, second.k.scales));
+  EXPECT_EQ(packed.v.payload, joined(first.v.payload, second.v.payload));
+  EXPECT_EQ(packed.v.scalesAlongRows,
+            joined(first.v.scalesAlongRows, second.v.scalesAlongRows));
+  // No rows at all: nothing is launched, and nothing fails.
+  AttentionInputs none;
+  none.shape = {{0, 0, 0, 0}, 1, 1, 128};
+  EXPECT_TRUE(runner.run(none).outputs.o.empty());
 }
 
 TEST(PublicCases, Bwd4HeadMapping) {

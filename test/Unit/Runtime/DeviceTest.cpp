@@ -9,6 +9,9 @@
 #include "flamia/Runtime/Runtime.h"
 #include "flamia/Sim/Simulator.h"
 
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
 #include "gtest/gtest.h"
 
 #include <cstdlib>
@@ -194,6 +197,52 @@ TEST(KernelLibrary, FindsByParameters) {
   missing = library.find("read_first", "", {{"cols", "32"}});
   ASSERT_FALSE(bool(missing));
   llvm::consumeError(missing.takeError());
+}
+
+TEST(KernelLibrary, ReadsTheIndex) {
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("flamia-index", folder));
+  auto write = [&](llvm::StringRef name, llvm::StringRef text) {
+    std::error_code failure;
+    llvm::raw_fd_ostream stream((folder + "/" + name).str(), failure);
+    ASSERT_FALSE(failure);
+    stream << text;
+  };
+  auto openError = [&] {
+    llvm::Expected<KernelLibrary> library = KernelLibrary::open(folder);
+    std::string text = library ? "" : textOf(library.takeError());
+    return llvm::StringRef(text).rsplit(folder.str()).second.str();
+  };
+  EXPECT_EQ(openError(), "' holds no launch record");
+  ASSERT_FALSE(llvm::sys::fs::copy_file(inputs + "/read_first.json",
+                                        folder + "/a.json"));
+  ASSERT_FALSE(llvm::sys::fs::copy_file(inputs + "/ragged_copy.json",
+                                        folder + "/b.json"));
+  EXPECT_EQ(llvm::cantFail(KernelLibrary::open(folder)).records().size(), 2u);
+  // Only what the index lists, in its order.
+  write("index.json", R"({"flamia_kernel_index": 1, "kernels": [
+    {"kernel": "ragged_copy", "record": "b.json"}]})");
+  KernelLibrary library = llvm::cantFail(KernelLibrary::open(folder));
+  ASSERT_EQ(library.records().size(), 1u);
+  EXPECT_EQ(library.records()[0].kernel, "ragged_copy");
+  EXPECT_EQ(library.records()[0].ptxPath(),
+            (folder + "/ragged_copy.ptx").str());
+  for (auto [text, message] :
+       {std::pair<const char *, const char *>{
+            "{", "/index.json: [1:1, byte=1]: Expected object key"},
+        {"{}", "/index.json: not a kernel index of version 1"},
+        {R"({"flamia_kernel_index": 2})",
+         "/index.json: not a kernel index of version 1"},
+        {R"({"flamia_kernel_index": 1})",
+         "/index.json: missing array 'kernels'"},
+        {R"({"flamia_kernel_index": 1, "kernels": [7]})",
+         "/index.json: a kernel without member 'record'"},
+        {R"({"flamia_kernel_index": 1, "kernels": [{"record": "c.json"}]})",
+         "/c.json': No such file or directory"}}) {
+    write("index.json", text);
+    EXPECT_EQ(openError(), message);
+  }
+  llvm::sys::fs::remove_directories(folder);
 }
 
 TEST(Attention, ChecksConfigurations) {

@@ -199,6 +199,30 @@ TEST(BindArguments, RaggedMapAddressesRows) {
     }
 }
 
+TEST(BindArguments, Idx1OffsetsBeyond32Bits) {
+  // Row 225304 of stride 9728 is at 2191757312, not at -2103209984.
+  Argument tensor =
+      Argument::tensor("x", 0x10000, Element::I8, {300000, 76, 128});
+  TensorMapRecipe map =
+      llvm::cantFail(raggedTensorMap(tensor, 128, 128, "128B"));
+  uint64_t row = 225304, x = (uint64_t(1) << 30) - 128, y = row + 128;
+  EXPECT_EQ((uint64_t(1) << 30) * map.strides[3] + y * map.strides[2] +
+                x * map.strides[1],
+            uint64_t(2191757312));
+  // The largest row stride that fits, and the first that does not.
+  tensor.extents = {4, (uint64_t(1) << 27) - 1, 128};
+  EXPECT_EQ(
+      llvm::cantFail(raggedTensorMap(tensor, 128, 128, "128B")).strides[3],
+      128u);
+  tensor.extents[1] += 1;
+  llvm::Expected<TensorMapRecipe> refused =
+      raggedTensorMap(tensor, 128, 128, "128B");
+  ASSERT_FALSE(bool(refused));
+  EXPECT_EQ(llvm::toString(refused.takeError()),
+            "tensor map of 'x': a token's row has 17179869184 bytes, the limit "
+            "is 2^34 - 16");
+}
+
 TEST(BindArguments, EmptyGrid) {
   std::vector<Argument> arguments = sampleArguments();
   arguments[0].extents[0] = arguments[1].extents[0] = 0;
