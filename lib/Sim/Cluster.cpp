@@ -486,6 +486,7 @@ bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
     bool resumed = f.wait.kind != Wait::None;
     if (!resumed) {
       ++executed[f.pc];
+      ++warp.byUnit[unsigned(i.unit)];
       ++quietInstructions;
     }
     if (mask == 0) {

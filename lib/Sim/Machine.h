@@ -100,7 +100,8 @@ struct Warp {
   std::vector<LaneCopy> laneCopies;
   uint32_t laneGroup[warpLanes] = {}; ///< Number of the open cp.async group.
   std::vector<TmemOp> tmemOps;        ///< tcgen05.ld/st not yet carried out.
-  unsigned registerLimit = 0;         ///< From setmaxnreg, 0: none.
+  uint64_t byUnit[unsigned(Unit::Tmem) + 1] = {}; ///< Instructions executed.
+  unsigned registerLimit = 0;                     ///< From setmaxnreg, 0: none.
   uint64_t clusterWait = 0; ///< Cluster-barrier generation arrived at.
 };
 

@@ -110,6 +110,13 @@ void Cluster::addStats(SimStats &stats) const {
   }
   for (auto [opcode, n] : opcodes)
     stats.byOpcode[launch.program->opcodes[opcode]] += n;
+  stats.byWarp.resize(
+      std::max<size_t>(stats.byWarp.size(), launch.warpsPerCta));
+  for (const auto &cta : ctas)
+    for (const auto &warp : cta->warps)
+      for (unsigned u = 0; u <= unsigned(Unit::Tmem); ++u)
+        if (warp->byUnit[u])
+          stats.byWarp[warp->index][nameOfUnit(Unit(u))] += warp->byUnit[u];
   for (unsigned k = 0; k < unsigned(Bytes::Count); ++k)
     if (bytes[k])
       stats.bytes[byteNames[k]] += bytes[k];
@@ -127,6 +134,10 @@ void SimStats::add(const SimStats &other) {
     byOpcode[e.first] += e.second;
   for (const auto &e : other.byUnit)
     byUnit[e.first] += e.second;
+  byWarp.resize(std::max(byWarp.size(), other.byWarp.size()));
+  for (size_t w = 0; w < other.byWarp.size(); ++w)
+    for (const auto &e : other.byWarp[w])
+      byWarp[w][e.first] += e.second;
   for (const auto &e : other.bytes)
     bytes[e.first] += e.second;
   for (const auto &e : other.mma)

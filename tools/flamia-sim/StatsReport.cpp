@@ -30,6 +30,16 @@ void flamia::simtool::printStats(raw_ostream &os, const sim::SimStats &stats) {
   os << "instructions by unit:\n";
   for (const auto &[name, count] : sorted(stats.byUnit))
     os << formatv("  {0,-10} {1,12}\n", name, count);
+  os << "instructions by warp of a cta:\n";
+  for (size_t w = 0; w < stats.byWarp.size(); ++w) {
+    os << formatv("  {0,2}", w);
+    const char *comma = " ";
+    for (const auto &[name, count] : sorted(stats.byWarp[w])) {
+      os << comma << name << " " << count;
+      comma = ", ";
+    }
+    os << "\n";
+  }
   os << "bytes:\n";
   for (const auto &[name, count] : sorted(stats.bytes))
     os << formatv("  {0,-14} {1,14}\n", name, count);
@@ -65,7 +75,9 @@ static json::Object counts(const std::map<std::string, uint64_t> &map) {
 json::Object flamia::simtool::resultJson(const sim::LaunchResult &result,
                                          ArrayRef<Comparison> comparisons,
                                          bool pass) {
-  json::Array errors, compared, order;
+  json::Array errors, compared, order, warps;
+  for (const auto &warp : result.stats.byWarp)
+    warps.push_back(counts(warp));
   for (const sim::Diagnostic &d : result.errors) {
     json::Array notes;
     for (const std::string &note : d.notes)
@@ -103,6 +115,7 @@ json::Object flamia::simtool::resultJson(const sim::LaunchResult &result,
       {"instructions", int64_t(s.instructions)},
       {"by_opcode", counts(s.byOpcode)},
       {"by_unit", counts(s.byUnit)},
+      {"by_warp", std::move(warps)},
       {"bytes", counts(s.bytes)},
       {"mma", counts(s.mma)},
       {"macs", int64_t(s.macs)},

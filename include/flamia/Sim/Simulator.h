@@ -269,9 +269,11 @@ struct SimStats {
   uint64_t instructions = 0; ///< Warp instructions.
   std::map<std::string, uint64_t> byOpcode;
   std::map<std::string, uint64_t> byUnit; ///< alu fma xu lsu ...
-  std::map<std::string, uint64_t> bytes;  ///< global.load, tma.load, ...
-  std::map<std::string, uint64_t> mma;    ///< "mxf8f6f4 128x128x32" -> count.
-  uint64_t macs = 0;                      ///< Multiply-adds of tcgen05.mma.
+  /// By warp of the CTA and unit, summed over CTAs: what each role does.
+  std::vector<std::map<std::string, uint64_t>> byWarp;
+  std::map<std::string, uint64_t> bytes; ///< global.load, tma.load, ...
+  std::map<std::string, uint64_t> mma;   ///< "mxf8f6f4 128x128x32" -> count.
+  uint64_t macs = 0;                     ///< Multiply-adds of tcgen05.mma.
   /// MMAs of the first simulated CTA in issue order, at most 4096.
   std::vector<MmaRecord> mmaOrder;
   /// Operations issued whose completion no thread has yet observed on an
