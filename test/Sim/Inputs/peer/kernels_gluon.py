@@ -114,6 +114,47 @@ def gl_pair(a, b, c, K, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr):
 
 
 @gluon.jit
+def gl_pair_scaled(a, sa, b, sb, c, K, N, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr, FA: gl.constexpr,
+                   FB: gl.constexpr):
+    """Block-scaled A B^T by a pair of CTAs: each holds half of A, of B and of A's scales, and all of B's scales."""
+    ready = mbarrier.allocate_mbarrier(two_ctas=True)
+    done = mbarrier.allocate_mbarrier()
+    mbarrier.init(ready, count=1)
+    mbarrier.init(done, count=1)
+    xs = gl.allocate_shared_memory(a.dtype, a.block_type.shape, a.layout)
+    ys = gl.allocate_shared_memory(b.dtype, b.block_type.shape, b.layout)
+    us = gl.allocate_shared_memory(sa.dtype, sa.block_type.shape, sa.layout)
+    vs = gl.allocate_shared_memory(sb.dtype, sb.block_type.shape, sb.layout)
+    ut = allocate_tensor_memory(gl.uint8, [BM, BK // 32], TensorMemoryScalesLayout(cga_layout=[[1, 0]]))
+    vt = allocate_tensor_memory(gl.uint8, [BN, BK // 32], TensorMemoryScalesLayout(cga_layout=[[0, 0]]))
+    acc = allocate_tensor_memory(gl.float32, [BM, BN],
+                                 TensorMemoryLayout([BM // 2, BN], col_stride=1, cga_layout=[[1, 0]], two_ctas=True))
+    row = gl.program_id(0)
+    phase = 0
+    use = False
+    for k in range(0, K, BK):
+        mbarrier.expect(ready, a.nbytes_per_cta + b.nbytes_per_cta + sa.nbytes_per_cta + sb.nbytes_per_cta)
+        tma.async_load(a, [row * BM, k], ready, xs)
+        tma.async_load(b, [0, k], ready, ys)
+        tma.async_load(sa, [0, row * (BM // 128), k // 128, 0, 0], ready, us)
+        tma.async_load(sb, [0, 0, k // 128, 0, 0], ready, vs)
+        mbarrier.wait(ready, phase)
+        tcgen05_copy(us.reshape((BM // 128, BK // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((BM, BK // 32)), ut)
+        tcgen05_copy(vs.reshape((BN // 128, BK // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((BN, BK // 32)), vt)
+        tcgen05_mma_scaled(xs, ys.permute((1, 0)), acc, ut, vt, FA, FB, use_acc=use, mbarriers=[done])
+        mbarrier.wait(done, phase)
+        phase ^= 1
+        use = True
+    mbarrier.invalidate(ready)
+    mbarrier.invalidate(done)
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [2, 16], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    v = gl.convert_layout(acc.load(), layout)
+    r = row * BM + gl.arange(0, BM, gl.SliceLayout(1, layout))
+    s = gl.arange(0, BN, gl.SliceLayout(0, layout))
+    gl.store(c + r[:, None] * N + s[None, :], v)
+
+
+@gluon.jit
 def _produce(a, b, xs, ys, full, empty, tiles, K, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr,
              STAGES: gl.constexpr):
     n = 0
@@ -452,6 +493,14 @@ def kernels(Kernel):
         G("gl_pair", gl_pair,
           dict(a=desc("fp16", (256, 64), shared(16, cga=rows)), b=desc("fp16", (128, 64), shared(16, cga=rows)),
                c=desc("fp16", (256, 128), shared(16, cga=rows)), K="i32"), dict(BM=256, BN=128, BK=64), ["K"], num_ctas=2),
+        G("gl_pair_m128", gl_pair,
+          dict(a=desc("bf16", (128, 64), shared(16, cga=rows)), b=desc("bf16", (64, 64), shared(16, cga=rows)),
+               c=desc("bf16", (128, 64), shared(16, cga=rows)), K="i32"), dict(BM=128, BN=64, BK=64), ["K"], num_ctas=2),
+        G("gl_pair_scaled", gl_pair_scaled,
+          dict(a=desc("fp8e4nv", (256, 128), shared(8, cga=rows)), b=desc("fp8e4nv", (128, 128), shared(8, cga=rows)),
+               sa=desc("u8", (1, 2, 1, 2, 256), shared(8, 0, 5, cga=[[0, 1, 0, 0, 0]])),
+               sb=desc("u8", (1, 1, 1, 2, 256), shared(8, 0, 5, cga=[[0, 0, 0, 0, 0]])), c="*fp32", **ints("K N")),
+          dict(BM=256, BN=128, BK=128, FA="e4m3", FB="e4m3"), ["K", "N"], num_ctas=2),
         G("gl_roles", gl_roles,
           dict(a=desc("bf16", (128, 64), f16), b=desc("bf16", (64, 64), f16), c=desc("bf16", (128, 64), f16), **ints("M K")),
           dict(BM=128, BN=64, BK=64, STAGES=3), ["K"]),

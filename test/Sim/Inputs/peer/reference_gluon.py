@@ -60,6 +60,36 @@ def pair(new, name):
     c.close()
 
 
+@case("gl_pair_m128")
+def pair_m128(new, name):
+    """64 rows a CTA: the columns' halves lie in different lanes of tensor memory."""
+    M, N, K = 256, 64, 208
+    g = rng(name)
+    (a, av), (b, bv) = normal(g, (M, K), "bf16"), normal(g, (N, K), "bf16")
+    c = new((2,))
+    c.tensor("a", a)
+    c.tensor("b", b)
+    result(c, av @ bv.T, "bf16")
+    c.i32(K)
+    c.close()
+
+
+@case("gl_pair_scaled")
+def pair_scaled(new, name):
+    M, N, K = 512, 128, 384
+    g = rng(name)
+    a, av, sa = scaled_operand(g, M, K, "e4m3", 32)
+    b, bv, sb = scaled_operand(g, N, K, "e4m3", 32)
+    c = new((2,))
+    c.tensor("a", a)
+    c.tensor("sa", F.scale_atoms(sa))
+    c.tensor("b", b)
+    c.tensor("sb", F.scale_atoms(sb))
+    c.out("c", (av @ bv.T).astype(np.float32), rel=1e-5)
+    c.i32(K, N)
+    c.close()
+
+
 @case("gl_roles")
 def roles(new, name):
     """Five row tiles over two programs: ring and accumulators wrap around."""
