@@ -50,6 +50,7 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
   auto b = cast<BufferType>(op.getB().getType());
   bool scaled = bool(op.getAScales());
   bool mnMajor = op.getMajor() == tcgen::Major::MN;
+  bool aMnMajor = op.getAMajor() == tcgen::Major::MN;
   int64_t bits = a.getElementType().getIntOrFloatBitWidth();
   int64_t n = mnMajor ? b.getCols() : b.getRows();
   int64_t k = mnMajor ? b.getRows() : b.getCols();
@@ -64,8 +65,9 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
     return unsupported(op, "expected 8-bit elements with scales, or equal "
                            "16-bit elements without, but got ")
            << a.getElementType() << " and " << b.getElementType();
-  if (a.getRows() != 128 || d.getRows() != 128 || d.getCols() != n ||
-      a.getCols() != k || k % stepK != 0)
+  int64_t m = aMnMajor ? a.getCols() : a.getRows();
+  if (m != 128 || d.getRows() != 128 || d.getCols() != n ||
+      (aMnMajor ? a.getRows() : a.getCols()) != k || k % stepK != 0)
     return unsupported(op, "expected 128 rows and matching extents, but got ")
            << d.getRows() << "x" << d.getCols() << ", " << a.getRows() << "x"
            << a.getCols() << " and " << n << "x" << k;
@@ -89,7 +91,8 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
   Value accumulate = get(op.getAccumulate());
 
   uint32_t word = *codeA << 7 | *codeB << 10 | uint32_t(mnMajor) << 16 |
-                  uint32_t(n / 8) << 17 | uint32_t(128 / 16) << 24;
+                  uint32_t(aMnMajor) << 15 | uint32_t(n / 8) << 17 |
+                  uint32_t(128 / 16) << 24;
   word |= scaled ? uint32_t(1) << 23 : uint32_t(1) << 4;
 
   // Byte offset of a K step inside a K-major image: slabs of `span` bytes.
@@ -101,19 +104,27 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
     int64_t span = type.getSpanBytes();
     return descriptorBits(span, 16, 8 * span);
   };
-  int64_t bSpan = b.getSpanBytes();
-  int64_t bBits = mnMajor
-                      ? descriptorBits(bSpan, b.getRows() * bSpan, 8 * bSpan)
-                      : kMajorBits(b);
+  auto mnMajorOffset = [&](BufferType type, int64_t step) {
+    return step * stepK * type.getSpanBytes();
+  };
+  auto mnMajorBits = [](BufferType type) {
+    int64_t span = type.getSpanBytes();
+    return descriptorBits(span, type.getRows() * span, 8 * span);
+  };
+  int64_t aBits = aMnMajor ? mnMajorBits(a) : kMajorBits(a);
+  int64_t bBits = mnMajor ? mnMajorBits(b) : kMajorBits(b);
   int64_t bScaleColumns = 4 * llvm::divideCeil(n, 128);
 
   issue([&] {
     Value always = e.op<arith::ConstantOp>(e.b.getBoolAttr(true));
     for (int64_t step = 0; step < k / stepK; ++step) {
-      Value aOperand =
-          aInTmem ? e.intToPtr(e.addC(aAddress, 8 * step), Tensor)
-                  : descriptor(e, aStart, kMajorOffset(a, step), kMajorBits(a));
-      int64_t bOffset = mnMajor ? step * stepK * bSpan : kMajorOffset(b, step);
+      int64_t aOffset =
+          aMnMajor ? mnMajorOffset(a, step) : kMajorOffset(a, step);
+      Value aOperand = aInTmem
+                           ? e.intToPtr(e.addC(aAddress, 8 * step), Tensor)
+                           : descriptor(e, aStart, aOffset, aBits);
+      int64_t bOffset =
+          mnMajor ? mnMajorOffset(b, step) : kMajorOffset(b, step);
       Value bOperand = descriptor(e, bStart, bOffset, bBits);
       Value input = step == 0 ? accumulate : always;
       if (!scaled) {

@@ -162,7 +162,12 @@ LogicalResult MmaOp::verify() {
       failed(checkKind(*this, "b", b, {{Space::Smem, Layout::Operand}})))
     return failure();
 
-  int64_t m = d.getRows(), n = d.getCols(), k = a.getCols();
+  bool aAlongCols = getAMajor() == Major::K;
+  int64_t m = d.getRows(), n = d.getCols();
+  int64_t k = aAlongCols ? a.getCols() : a.getRows();
+  if (!aAlongCols && a.getSpace() != Space::Smem)
+    return emitOpError("expected a in shared memory for 'a_major mn', but got ")
+           << a;
   if (m != 128)
     return emitOpError("expected d to have 128 rows, but got ") << d;
   if (n % 16 != 0 || n > 256)
@@ -172,7 +177,8 @@ LogicalResult MmaOp::verify() {
   if (!d.getElementType().isF32())
     return emitOpError("expected d to hold f32, but got ") << d;
   Type element = a.getElementType();
-  if (failed(checkTile(*this, "a", a, m, k, element)))
+  if (failed(checkTile(*this, "a", a, aAlongCols ? m : k, aAlongCols ? k : m,
+                       element)))
     return failure();
   bool alongCols = getMajor() == Major::K;
   if (failed(checkTile(*this, "b", b, alongCols ? n : k, alongCols ? k : n,

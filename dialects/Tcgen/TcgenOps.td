@@ -236,9 +236,9 @@ def MmaOp : Tcgen_Op<"mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, M
   let summary = "issues a tile product";
   let description = [{
     `d = (accumulate ? d : 0) + a * b`, one `tcgen05.mma` a K step of 32 bytes, issued by one
-    thread, asynchronous. `a` is an operand image in shared memory (K-major) or packed rows in
-    tensor memory; `b` an operand image, contracted along its columns (`k`: the image is NxK) or
-    rows (`mn`: KxN). With scales: `kind::mxf8f6f4.block_scale` on 8-bit elements; without:
+    thread, asynchronous. `a` is an operand image in shared memory, contracted along its columns
+    (MxK) or, with `a_major mn`, its rows (KxM), or packed rows in tensor memory; `b` an operand
+    image, contracted along its columns (`major k`: NxK) or rows (`mn`: KxN). With scales: `kind::mxf8f6f4.block_scale` on 8-bit elements; without:
     `kind::f16`.
 
     Example:
@@ -256,11 +256,12 @@ def MmaOp : Tcgen_Op<"mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, M
     Tcgen_BufferType:$b, Index:$b_slot,
     Optional<Tcgen_BufferType>:$a_scales, Optional<Index>:$a_scales_slot,
     Optional<Tcgen_BufferType>:$b_scales, Optional<Index>:$b_scales_slot,
-    I1:$accumulate, Tcgen_Major:$major);
+    I1:$accumulate, Tcgen_Major:$major,
+    DefaultValuedAttr<Tcgen_Major, "::flamia::tcgen::Major::K">:$a_major);
   let assemblyFormat = [{
     $d `[` $d_slot `]` `,` $a `[` $a_slot `]` `,` $b `[` $b_slot `]`
     (`scales` $a_scales^ `[` $a_scales_slot `]` `,` $b_scales `[` $b_scales_slot `]`)?
-    `major` $major `accumulate` $accumulate attr-dict
+    `major` $major (`a_major` $a_major^)? `accumulate` $accumulate attr-dict
     `:` qualified(type($d)) `,` qualified(type($a)) `,` qualified(type($b))
     (`,` qualified(type($a_scales))^ `,` qualified(type($b_scales)))?
   }];

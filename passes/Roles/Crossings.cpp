@@ -10,10 +10,6 @@ using namespace mlir;
 using namespace flamia;
 using tcgen::Agent;
 
-/// Arrivals of a signal by threads: one a warp of a vector role.
-constexpr int64_t kVectorWarps = 4;
-constexpr int64_t kScaleBlock = 32;
-
 CrossingPlanner::CrossingPlanner(KernelOp kernel,
                                  const Accumulators &accumulators,
                                  OpBuilder &builder, int64_t maxStages)
@@ -53,32 +49,6 @@ Value CrossingPlanner::createConstantScales(Location loc, int64_t byte,
   return scales;
 }
 
-static Value createZero(OpBuilder &builder, Location loc) {
-  return arith::ConstantIndexOp::create(builder, loc, 0);
-}
-
-/// Whether the operand's image must have this many bytes a row: see
-/// BufferType::verify.
-static LogicalResult checkImage(Operation *op, Type type, Type element) {
-  auto [rows, cols] = getTileShape(type);
-  int64_t bits = cols * element.getIntOrFloatBitWidth();
-  if (bits != 256 && bits != 512 && bits % 1024 != 0)
-    return op->emitError("a tile in shared memory needs rows of 32, 64 or a "
-                         "multiple of 128 bytes, but ")
-           << type << " has " << bits / 8;
-  if (rows > 256 || rows % 8 != 0)
-    return op->emitError("a tile in shared memory has a multiple of 8, at most "
-                         "256, rows, but ")
-           << type << " has " << rows;
-  return success();
-}
-
-static Type elementOf(Type type) {
-  if (auto scaled = dyn_cast<ScaledType>(type))
-    return scaled.getElementType();
-  return cast<RankedTensorType>(type).getElementType();
-}
-
 //===----------------------------------------------------------------------===//
 // Consumers
 //===----------------------------------------------------------------------===//
@@ -107,6 +77,9 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
     RoleBuilder &role = roleNamed(name);
     Location loc = value.getLoc();
     bool forMma = consumer.mma.first != nullptr;
+    // Vector code alone waits where it reads: a ring that several loads share
+    // is then free again for the next one.
+    bool waitsWhereRead = !forMma && name != producerRole;
     Step wait = [=](OpBuilder &b, RoleState &state) {
       state.consumed[channel] =
           tcgen::WaitOp::create(b, loc, b.getIndexType(), channel);
@@ -115,7 +88,7 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
     };
     if (name == producerRole)
       role.after(producer, StepOrder::MmaWait, wait);
-    else
+    else if (!waitsWhereRead)
       role.before(consumer.any.first, StepOrder::MmaWait, wait);
 
     if (consumer.vector.first) {
@@ -123,6 +96,8 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
       role.before(
           consumer.vector.first, StepOrder::Read,
           [=](OpBuilder &b, RoleState &state) {
+            if (waitsWhereRead)
+              wait(b, state);
             Value slot = state.consumed.lookup(channel);
             Value tile =
                 tcgen::ReadOp::create(b, loc, value.getType(), buffer, slot);
@@ -138,92 +113,6 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
                                             Agent::Mma);
                  });
   }
-}
-
-//===----------------------------------------------------------------------===//
-// Loads
-//===----------------------------------------------------------------------===//
-
-LogicalResult CrossingPlanner::planLoad(Operation *op) {
-  Value value = op->getResult(0);
-  Location loc = op->getLoc();
-  Consumers consumers = consumersOf(value);
-  auto scaled = dyn_cast<LoadScaledOp>(op);
-  Type element = elementOf(value.getType());
-  auto [rows, cols] = getTileShape(value.getType());
-  if (failed(checkImage(op, value.getType(), element)))
-    return failure();
-
-  int64_t releases = 0;
-  bool sameRole = false;
-  for (auto &[name, consumer] : consumers) {
-    releases += (consumer.mma.first ? 1 : 0) +
-                (consumer.vector.first ? kVectorWarps : 0);
-    sameRole |= name == roleOf(op);
-    if (scaled && consumer.vector.first)
-      return op->emitError(
-          "a scaled tile is loaded only for products, but this "
-          "one is used by vector code");
-  }
-  int64_t slots =
-      op->getParentOfType<LoopLikeOpInterface>() && !sameRole ? maxStages : 1;
-
-  OperandBuffer image;
-  image.payload = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Operand,
-                               slots, rows, cols, element);
-  auto bytes = cast<tcgen::BufferType>(image.payload.getType()).getSlotSize();
-  Value smemScales;
-  if (scaled) {
-    bool alongCols = scaled.getAlong() == Axis::Cols;
-    int64_t scaleRows = alongCols ? rows : cols;
-    int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
-    Type scale = scaled.getType().getScaleType();
-    smemScales = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales,
-                              slots, scaleRows, blocks, scale);
-    image.scales = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales,
-                                1, scaleRows, blocks, scale);
-    bytes += cast<tcgen::BufferType>(smemScales.getType()).getSlotSize();
-  }
-  image.channel = createChannel(loc, slots, 1, releases);
-  loads[value] = image;
-
-  Value channel = image.channel, payload = image.payload;
-  roleNamed(roleOf(op))
-      .execute(
-          op,
-          [=](OpBuilder &b, RoleState &state) mutable {
-            auto map = [&](ValueRange values) {
-              return llvm::map_to_vector(
-                  values, [&](Value v) { return state.values.lookup(v); });
-            };
-            Value slot =
-                tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
-            tcgen::ExpectOp::create(b, loc, channel, slot, bytes);
-            OperandRange indices =
-                scaled ? scaled.getIndices() : cast<LoadOp>(op).getIndices();
-            Value limit =
-                scaled ? scaled.getLimit() : cast<LoadOp>(op).getLimit();
-            tcgen::TmaLoadOp::create(b, loc, op->getOperand(0), map(indices),
-                                     limit ? state.values.lookup(limit)
-                                           : Value(),
-                                     payload, slot, channel);
-            if (scaled)
-              tcgen::BulkLoadOp::create(b, loc, scaled.getScales(),
-                                        map(scaled.getScaleIndices()),
-                                        smemScales, slot, channel);
-          },
-          op->getOperands());
-
-  Step copyScales;
-  if (scaled)
-    copyScales = [=](OpBuilder &b, RoleState &state) {
-      Value zero = createZero(b, loc);
-      tcgen::CopyScalesOp::create(b, loc, smemScales,
-                                  state.consumed.lookup(channel), image.scales,
-                                  zero);
-    };
-  planConsumers(value, consumers, op, roleOf(op), channel, payload, copyScales);
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -260,13 +149,15 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
     return user->emitError("vector code works on tiles of 128 rows, but the "
                            "operand is ")
            << value.getType();
-  if (!isA && failed(checkImage(user, value.getType(), element)))
+  // Tensor memory holds rows of a left operand, and only those.
+  bool inTmem = isA && alongCols;
+  if (!inTmem && failed(checkImage(user, value.getType())))
     return failure();
 
   image.payload =
-      createBuffer(loc, isA ? tcgen::Space::Tmem : tcgen::Space::Smem,
-                   isA ? tcgen::Layout::Lanes : tcgen::Layout::Operand, 1, rows,
-                   cols, element);
+      createBuffer(loc, inTmem ? tcgen::Space::Tmem : tcgen::Space::Smem,
+                   inTmem ? tcgen::Layout::Lanes : tcgen::Layout::Operand, 1,
+                   rows, cols, element);
   Value smemScales;
   if (auto type = dyn_cast<ScaledType>(value.getType())) {
     int64_t scaleRows = alongCols ? rows : cols;
@@ -361,10 +252,6 @@ FailureOr<OperandBuffer> CrossingPlanner::operandOf(OpOperand &use) {
   OperandShape shape = shapeOf(use);
   Value root = lookThroughTransposes(use.get()).value;
   auto dot = cast<DotOp>(use.getOwner());
-  if (shape.isA && !shape.alongCols)
-    return dot.emitError(
-        "a transposed left operand is not supported: exchange the operands and "
-        "the result's axes");
   auto load = loads.find(root);
   if (load == loads.end())
     return planVectorOperand(root, shape);
@@ -389,8 +276,11 @@ LogicalResult CrossingPlanner::planDot(DotOp dot, const Web &web, Value buffer,
   FailureOr<OperandBuffer> b = failed(a) ? a : operandOf(dot.getBMutable());
   if (failed(a) || failed(b))
     return failure();
-  auto major =
-      shapeOf(dot.getBMutable()).alongCols ? tcgen::Major::K : tcgen::Major::MN;
+  auto majorOf = [](OpOperand &use) {
+    return shapeOf(use).alongCols ? tcgen::Major::K : tcgen::Major::MN;
+  };
+  tcgen::Major major = majorOf(dot.getBMutable());
+  tcgen::Major aMajor = majorOf(dot.getAMutable());
   // The first product of a loop overwrites what the buffer holds.
   scf::ForOp first;
   if (const CarriedSlot *lazy = web.lazyZero();
@@ -421,7 +311,8 @@ LogicalResult CrossingPlanner::planDot(DotOp dot, const Web &web, Value buffer,
                              a.payload, state.consumed.lookup(a.channel),
                              b.payload, state.consumed.lookup(b.channel),
                              a.scales, a.scales ? zero : Value(), b.scales,
-                             b.scales ? zero : Value(), accumulate, major);
+                             b.scales ? zero : Value(), accumulate, major,
+                             aMajor);
       },
       needs);
   return success();
@@ -531,9 +422,8 @@ LogicalResult CrossingPlanner::plan() {
     return failure();
   if (firstDot)
     mmaRole = roleOf(firstDot);
-  for (Operation *load : tileLoads)
-    if (failed(planLoad(load)))
-      return failure();
+  if (failed(planLoads(tileLoads)))
+    return failure();
   for (const Web &web : accumulators.getWebs())
     if (failed(planWeb(web)))
       return failure();

@@ -18,6 +18,21 @@
 
 namespace flamia {
 
+/// Arrivals of a signal by threads: one a warp of a vector role.
+constexpr int64_t kVectorWarps = 4;
+/// Elements along the contraction that share a scale.
+constexpr int64_t kScaleBlock = 32;
+
+/// Element type of a tensor or scaled tile.
+mlir::Type elementOf(mlir::Type tile);
+
+/// Whether shared memory can hold the tile as an operand image; an error at
+/// `op` when it cannot.
+mlir::LogicalResult checkImage(mlir::Operation *op, mlir::Type tile);
+
+/// The constant index 0.
+mlir::Value createZero(mlir::OpBuilder &builder, mlir::Location loc);
+
 /// A product's operand as the tensor core takes it.
 struct OperandBuffer {
   mlir::Value payload;
@@ -66,7 +81,21 @@ private:
   static OperandShape shapeOf(mlir::OpOperand &use);
 
   Consumers consumersOf(mlir::Value value);
-  mlir::LogicalResult planLoad(mlir::Operation *load);
+  /// A ring of loads with its last load and that one's first use.
+  struct Ring {
+    OperandBuffer image;
+    mlir::Value smemScales;
+    mlir::Operation *load, *firstUse;
+  };
+  mlir::LogicalResult planLoads(llvm::ArrayRef<mlir::Operation *> tileLoads);
+  mlir::LogicalResult checkLoad(mlir::Operation *load);
+  Ring createRing(mlir::Operation *load, const Consumers &consumers);
+  /// Whether `load` may follow the ring's last load in its slots.
+  bool canShare(const Ring &ring, mlir::Operation *load,
+                const Consumers &consumers,
+                llvm::ArrayRef<mlir::Operation *> laterLoads);
+  void planLoad(mlir::Operation *load, const Consumers &consumers,
+                const Ring &ring);
   mlir::FailureOr<OperandBuffer> planVectorOperand(mlir::Value value,
                                                    OperandShape wanted);
   void planConsumers(mlir::Value value, const Consumers &consumers,

@@ -1,22 +1,5 @@
 // RUN: flamia-opt %s "--pass-pipeline=builtin.module(flamia.kernel(flamia-assign-roles,flamia-pipeline))" --split-input-file --verify-diagnostics
 
-!t = tensor<128x128xbf16>
-!f = tensor<128x128xf32>
-!m = memref<?x128xbf16>
-
-flamia.kernel @transposed_left(%a: !m, %o: memref<?x128xf32>) parameters {} grid(1) {
-  %c0 = arith.constant 0 : index
-  %zero = arith.constant dense<0.0> : !f
-  %t = flamia.load %a[%c0, %c0] : !m -> !t
-  %tT = flamia.transpose %t : !t -> !t
-  // expected-error@+1 {{a transposed left operand is not supported: exchange the operands and the result's axes}}
-  %d = flamia.dot %tT, %t, %zero : !t, !t -> !f
-  flamia.store %d, %o[%c0, %c0] : !f, memref<?x128xf32>
-  flamia.return
-}
-
-// -----
-
 // The scales of x run along its columns; as a KxN right operand its rows are contracted.
 !x = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>
 flamia.kernel @along(%x: memref<?x128xf8E4M3FN>, %xs: memref<?x?x512xf8E8M0FNU>, %o: memref<?x128xf32>) parameters {} grid(1) {

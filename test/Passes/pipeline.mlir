@@ -266,3 +266,55 @@ flamia.kernel @branch(%a: !m, %o: !o, %n: index) parameters {} grid(1) {
   flamia.store %acc, %o[%c0, %c0] : !f, !o
   flamia.return
 }
+
+// A transposed left operand is a matter of descriptors too; only in shared memory, where
+// vector code then puts it.
+// CHECK-LABEL: flamia.kernel @transposed_left
+flamia.kernel @transposed_left(%a: !m, %o: !o) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : !f
+  // CHECK: %[[T:.*]] = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  // CHECK: %[[P:.*]] = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  // CHECK: tcgen.mma %{{.*}}, %[[T]][%{{.*}}], %[[T]][%{{.*}}] major mn a_major mn
+  // CHECK: tcgen.mma %{{.*}}, %[[P]][%{{.*}}], %[[T]][%{{.*}}] major mn a_major mn
+  %t = flamia.load %a[%c0, %c0] : !m -> !t
+  %tT = flamia.transpose %t : !t -> !t
+  %d = flamia.dot %tT, %t, %zero : !t, !t -> !f
+  %f = arith.extf %t : !t to !f
+  %e = math.exp2 %f : !f
+  %p = arith.truncf %e : !f to !t
+  %pT = flamia.transpose %p : !t -> !t
+  %d2 = flamia.dot %pT, %t, %d : !t, !t -> !f
+  flamia.store %d2, %o[%c0, %c0] : !f, !o
+  flamia.return
+}
+
+// 320 KB of loads: those of one shape that only vector code reads take turns in a ring.
+// CHECK-LABEL: flamia.kernel @shared_ring
+flamia.kernel @shared_ring(%a: memref<?x256xf32>, %b: memref<?x256xf32>, %c: memref<?x256xbf16>, %o: memref<?x256xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[RING:.*]] = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x256xf32>
+  // CHECK: %[[CH:.*]] = tcgen.channel slots 1 full 1 empty 4
+  // CHECK: tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x256xbf16>
+  // CHECK-NOT: tcgen.alloc
+  // CHECK: tcgen.role "vector"
+  // CHECK: tcgen.wait %[[CH]]
+  // CHECK-NEXT: tcgen.read %[[RING]]
+  // CHECK-NEXT: tcgen.release %[[CH]]
+  // CHECK: tcgen.wait %[[CH]]
+  // CHECK-NEXT: tcgen.read %[[RING]]
+  // CHECK-NEXT: tcgen.release %[[CH]]
+  // CHECK: tcgen.role "load"
+  // CHECK: tcgen.acquire %[[CH]]
+  // CHECK: tcgen.tma_load %a[{{.*}}], %[[RING]]
+  // CHECK: tcgen.acquire %[[CH]]
+  // CHECK: tcgen.tma_load %b[{{.*}}], %[[RING]]
+  %ta = flamia.load %a[%c0, %c0] : memref<?x256xf32> -> tensor<128x256xf32>
+  %tb = flamia.load %b[%c0, %c0] : memref<?x256xf32> -> tensor<128x256xf32>
+  %tc = flamia.load %c[%c0, %c0] : memref<?x256xbf16> -> tensor<128x256xbf16>
+  %s = arith.addf %ta, %tb : tensor<128x256xf32>
+  %f = arith.extf %tc : tensor<128x256xbf16> to tensor<128x256xf32>
+  %r = arith.addf %s, %f : tensor<128x256xf32>
+  flamia.store %r, %o[%c0, %c0] : tensor<128x256xf32>, memref<?x256xf32>
+  flamia.return
+}

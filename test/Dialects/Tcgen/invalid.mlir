@@ -621,3 +621,19 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
   }
   flamia.return
 }
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a in shared memory for 'a_major mn', but got}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] major mn a_major mn accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}

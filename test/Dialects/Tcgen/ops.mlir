@@ -79,6 +79,22 @@ flamia.kernel @products(%q: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0F
   flamia.return
 }
 
+// A transposed left operand: the image of a is KxM.
+// CHECK-LABEL: flamia.kernel @transposed_left
+flamia.kernel @transposed_left() parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "mma" warps 1 {
+    %c0 = arith.constant 0 : index
+    %true = arith.constant true
+    // CHECK: tcgen.mma %{{.*}} major mn a_major mn accumulate
+    tcgen.mma %d[%c0], %a[%c0], %a[%c0] major mn a_major mn accumulate %true
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 64x128xbf16>, !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+    tcgen.drain
+  }
+  flamia.return
+}
+
 // Two 16-bit operands have no scales; an image of 64 columns has one slab of 128 bytes.
 // CHECK-LABEL: flamia.kernel @bf16
 flamia.kernel @bf16() parameters {} grid(1) {
