@@ -111,8 +111,11 @@ bool Decoder::layoutShared() {
     bodyOffsets[i] = at;
     at += var.bytes;
   }
-  if (shared > (1u << 24) || local > (1u << 24))
-    return fail("variables of '" + fn->name + "' exceed 16 MiB");
+  if (shared > (1u << 24))
+    return fail("shared variables of '" + fn->name + "' exceed 16 MiB");
+  if (local > (512u << 10))
+    return fail("local variables of '" + fn->name + "' take " + Twine(local) +
+                " bytes, the limit is 512 KiB a thread");
   for (const ptx::Variable &var : ast.variables)
     if (var.space == ptx::Space::Shared && var.dynamic &&
         named.contains(var.name))

@@ -103,6 +103,14 @@ private:
     if (shared > maxShared)
       return fail("shared memory of " + Twine(shared) +
                   " bytes exceeds the limit of " + Twine(maxShared));
+    // Hostile text must not take all memory of the host.
+    uint64_t warps = (threads + warpLanes - 1) / warpLanes * ctas;
+    uint64_t host =
+        warps * (uint64_t(state.kernel->registerBytes) +
+                 2 * warpLanes * uint64_t(state.kernel->localBytes));
+    if (host > (4ull << 30))
+      return fail("registers and local memory of a cluster take " +
+                  Twine(host >> 20) + " MiB of host memory, the limit is 4096");
     state.threadsPerCta = unsigned(threads);
     state.warpsPerCta = unsigned((threads + warpLanes - 1) / warpLanes);
     return true;

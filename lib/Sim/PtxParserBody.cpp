@@ -15,7 +15,7 @@ using llvm::Twine;
 
 /// A bound that keeps hostile input from taking all memory; ptxas' own limit is
 /// far below.
-static constexpr uint32_t maxRegisters = 1u << 20;
+static constexpr uint32_t maxRegisters = 1u << 18;
 
 static std::optional<RegClass> registerClass(StringRef type) {
   return llvm::StringSwitch<std::optional<RegClass>>(type)
