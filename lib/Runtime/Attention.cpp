@@ -136,7 +136,7 @@ AttentionForward::create(Device &device, const KernelLibrary &library,
   std::unique_ptr<AttentionForward> forward(
       new AttentionForward(device, config));
   std::string dim = std::to_string(config.headDim);
-  auto load = [&](StringRef kernel, KernelLibrary::Parameters parameters,
+  auto load = [&](StringRef kernel, const KernelLibrary::Parameters &parameters,
                   std::unique_ptr<Kernel> &loaded) -> Error {
     Expected<const LaunchRecord *> record =
         library.find(kernel, config.arch, parameters);

@@ -202,10 +202,9 @@ CudaKernel::encode(const TensorMapRecipe &recipe) {
   std::vector<uint32_t> elementStrides(recipe.dims.size(), 1);
   if (Error error = FLAMIA_CALL(
           cuTensorMapEncodeTiled, map.get(), tensorMapType(recipe.element),
-          uint32_t(recipe.dims.size()),
-          reinterpret_cast<void *>(uintptr_t(recipe.address)),
-          recipe.dims.data(), recipe.strides.data(), recipe.box.data(),
-          elementStrides.data(), /*interleave=*/0, swizzle, l2Promotion128B,
+          uint32_t(recipe.dims.size()), recipe.address, recipe.dims.data(),
+          recipe.strides.data(), recipe.box.data(), elementStrides.data(),
+          /*interleave=*/0, swizzle, l2Promotion128B,
           /*oobFill=*/0))
     return std::move(error);
   return map;

@@ -39,6 +39,7 @@ OpenedDriver openDriver() {
     return opened;
   }
   Driver &driver = opened.driver;
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define FLAMIA_RESOLVE(name, parameters)                                       \
   driver.name = reinterpret_cast<Result(*) parameters>(dlsym(library, #name)); \
   if (!driver.name && opened.fault.empty())                                    \
@@ -46,6 +47,7 @@ OpenedDriver openDriver() {
         "the CUDA driver has no " #name ": it is older than CUDA 12.3";
   FLAMIA_CUDA_FUNCTIONS(FLAMIA_RESOLVE)
 #undef FLAMIA_RESOLVE
+  // NOLINTEND(bugprone-macro-parentheses)
   if (opened.fault.empty())
     if (Error error = driver.check(driver.cuInit(0), "cuInit"))
       opened.fault = toString(std::move(error));

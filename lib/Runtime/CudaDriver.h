@@ -79,7 +79,7 @@ inline constexpr int l2Promotion128B = 2;       // CU_TENSOR_MAP_L2_PROMOTION_*
   X(cuLaunchKernelEx, (const LaunchConfig *config, Function function,          \
                        void **params, void **extra))                           \
   X(cuTensorMapEncodeTiled,                                                    \
-    (TensorMap * map, int type, uint32_t rank, void *address,                  \
+    (TensorMap * map, int type, uint32_t rank, Pointer address,                \
      const uint64_t *dims, const uint64_t *strides, const uint32_t *box,       \
      const uint32_t *elementStrides, int interleave, int swizzle,              \
      int l2Promotion, int oobFill))                                            \
@@ -93,6 +93,8 @@ inline constexpr int l2Promotion128B = 2;       // CU_TENSOR_MAP_L2_PROMOTION_*
   X(cuGetErrorString, (Result result, const char **text))
 
 struct Driver {
+// A list of parameters must not stand in parentheses of its own.
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define FLAMIA_DECLARE(name, parameters) Result(*name) parameters = nullptr;
   FLAMIA_CUDA_FUNCTIONS(FLAMIA_DECLARE)
 #undef FLAMIA_DECLARE

@@ -124,7 +124,7 @@ KernelLibrary::find(StringRef kernel, StringRef arch,
   }
   std::string wanted;
   for (const auto &[name, value] : parameters)
-    wanted += " " + name + "=" + value;
+    wanted.append(" ").append(name).append("=").append(value);
   return makeError(ErrorCode::NotFound,
                    "kernel folder '" + Twine(path) + "' has no kernel '" +
                        kernel + "'" + (wanted.empty() ? "" : " with") + wanted +

@@ -68,8 +68,11 @@ Error wait(Process &process) {
 } // namespace
 
 TemporaryFolder::~TemporaryFolder() {
-  if (!folder.empty())
-    sys::fs::remove_directories(folder);
+  if (folder.empty())
+    return;
+  // Nothing can be done about leftovers.
+  std::error_code failure = sys::fs::remove_directories(folder);
+  (void)failure;
 }
 
 Error TemporaryFolder::create() {
