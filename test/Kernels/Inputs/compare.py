@@ -98,7 +98,7 @@ def compare(program, args_path, options):
         return worst
 
 
-def main():
+def parse_options(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="*")
     parser.add_argument("--random", nargs=2, type=int, metavar=("FIRST", "LAST"))
@@ -107,7 +107,11 @@ def main():
     parser.add_argument("--arch", default="sm_100a")
     parser.add_argument("--tolerance", type=float, default=5e-3)
     parser.add_argument("--sim-option", action="append", default=[])
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main():
+    options = parse_options()
     failures = 0
     if options.random:
         from random_program import Program
