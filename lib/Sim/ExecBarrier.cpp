@@ -171,9 +171,23 @@ bool decodeClusterBarrier(Decoder &d) {
   return true;
 }
 
+/// fence.proxy.async on shared memory. What any thread of the CTA wrote counts
+/// as fenced, so that a fence after a barrier by the thread that issues the
+/// copy is as good as one before it by the writers.
+Flow proxyFence(Exec &x, const Instr &, uint32_t) {
+  for (const std::unique_ptr<Cta> &cta : x.cluster.ctas)
+    cta->fenceGeneric();
+  return Flow::Next;
+}
+
 bool decodeFence(Decoder &d) {
-  // One process executes everything in order, so fences order nothing more; the
-  // proxies and scopes are checked for spelling.
+  // One process executes everything in order, so fences order nothing more
+  // (the proxy rule apart); proxies and scopes are checked for spelling.
+  bool async = false;
+  for (StringRef part : d.in->parts)
+    async |= part == "async" || part == "async::generic";
+  for (StringRef part : d.in->parts)
+    async &= part != "global";
   static const StringRef known[] = {"proxy",
                                     "async",
                                     "async::generic",
@@ -198,7 +212,7 @@ bool decodeFence(Decoder &d) {
   for (StringRef q : known)
     while (d.take(q)) {
     }
-  d.out->fn = nothing;
+  d.out->fn = async ? proxyFence : nothing;
   if (d.numOps()) {
     bool wide;
     if (d.expectOps(2) && d.address(d.op(0), d.out->src[0], wide)) {

@@ -343,8 +343,9 @@ bool Exec::markDefined(const Instr &i, uint8_t space, uint64_t address,
              "barrier");
         return false;
       }
-      s[k] |= shadowDefined;
+      s[k] |= shadowDefined | shadowGeneric;
     }
+    target.noteGeneric(uint32_t(address & 0xFFFFFF) - sharedBase, size);
     return true;
   }
   case spaceLocal:

@@ -150,16 +150,22 @@ DeviceMemory::encodeTensorMap(const TensorMapSpec &spec) {
 //===----------------------------------------------------------------------===//
 
 static const std::pair<const char *, Check> checkNames[] = {
-    {"bounds", Check::Bounds},         {"alignment", Check::Alignment},
-    {"uninit", Check::Uninit},         {"tmem-wait", Check::TmemWait},
-    {"tmem-alloc", Check::TmemAlloc},  {"tmem-lanes", Check::TmemLanes},
-    {"converge", Check::Converge},     {"barrier", Check::Barrier},
-    {"descriptor", Check::Descriptor}, {"readonly", Check::Readonly}};
+    {"bounds", Check::Bounds},
+    {"alignment", Check::Alignment},
+    {"uninit", Check::Uninit},
+    {"tmem-wait", Check::TmemWait},
+    {"tmem-alloc", Check::TmemAlloc},
+    {"tmem-lanes", Check::TmemLanes},
+    {"converge", Check::Converge},
+    {"barrier", Check::Barrier},
+    {"descriptor", Check::Descriptor},
+    {"readonly", Check::Readonly},
+    {"proxy", Check::Proxy}};
 
 CheckSet CheckSet::all() {
   CheckSet set;
   for (auto [name, check] : checkNames)
-    set.set(check);
+    set.set(check, check != Check::Proxy);
   return set;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs flamia-sim on case folders written by make_cases.py, one line each, exit 1 if any fails.
 
-usage: run_cases.py DIR [--sim PATH] [--async MODE,MODE,...] [--skip NAME,...] [NAME...]
+usage: run_cases.py DIR [--sim PATH] [--async MODE,MODE,...] [--checks LIST] [--skip NAME,...] [NAME...]
 """
 import argparse
 import os
@@ -16,6 +16,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--sim", default="flamia-sim")
     parser.add_argument("--async", dest="modes", default="")
+    parser.add_argument("--checks", default="all,proxy")
     parser.add_argument("--skip", default="")
     parser.add_argument("--timeout", type=float, default=300)
     args = parser.parse_intermixed_args()
@@ -30,7 +31,7 @@ def main():
             continue
         for mode in args.modes.split(","):
             command = [args.sim, "--launch", os.path.join(args.dir, name, "launch.json")]
-            command += ["--async=" + mode] if mode else []
+            command += ["--checks=" + args.checks] + (["--async=" + mode] if mode else [])
             start = time.time()
             try:
                 done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=args.timeout)
