@@ -132,7 +132,9 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
 
     A product that needs only loads, followed in its loop by others that wait for vector
     code, is issued one iteration ahead (rule R4 of docs/dialect-tcgen.md). With one role for
-    everything the same happens in program order, and every step is waited for.
+    everything the same happens in program order, and every step is waited for. Where shared
+    or tensor memory could not hold all buffers, values of one shape that follow each other
+    take turns in one.
 
     Needs `flamia-assign-roles`. What it cannot do is an error that says so; an accumulator
     that cannot stay in tensor memory passes through registers, with a remark. Numbers do not

@@ -50,6 +50,53 @@ Value CrossingPlanner::createConstantScales(Location loc, int64_t byte,
 }
 
 //===----------------------------------------------------------------------===//
+// Turns
+//===----------------------------------------------------------------------===//
+
+/// Columns that accumulators and left operands take when each has its own.
+int64_t CrossingPlanner::countColumns() {
+  int64_t columns = 0;
+  llvm::DenseSet<Value> operands;
+  for (const Web &web : accumulators.getWebs()) {
+    DotOp first = web.dots[0];
+    columns += getTileShape(first.getType()).second;
+    for (DotOp dot : web.dots) {
+      OperandRoot root = lookThroughTransposes(dot.getA());
+      Type type = root.value.getType();
+      if (isa<ScaledType>(type))
+        columns += 8;
+      if (!loads.contains(root.value) && !root.transposed &&
+          operands.insert(root.value).second)
+        columns += getTileShape(type).second *
+                   elementOf(type).getIntOrFloatBitWidth() / 32;
+    }
+  }
+  return columns;
+}
+
+/// A buffer of that type whose last user comes before `next` does. Program
+/// order is an order in which the roles can run, so waiting for it ends.
+CrossingPlanner::Turn *CrossingPlanner::findTurn(tcgen::BufferType type,
+                                                 Operation *next) {
+  if (!takesTurns || !next)
+    return nullptr;
+  for (Turn &turn : turns)
+    if (turn.buffer.getType() == type &&
+        turn.lastUse->getBlock() == next->getBlock() &&
+        turn.lastUse->isBeforeInBlock(next))
+      return &turn;
+  return nullptr;
+}
+
+void CrossingPlanner::takeTurn(Turn *turn, Value buffer, Value channel,
+                               Operation *lastUse) {
+  if (turn)
+    turn->lastUse = lastUse;
+  else
+    turns.push_back({buffer, channel, lastUse});
+}
+
+//===----------------------------------------------------------------------===//
 // Consumers
 //===----------------------------------------------------------------------===//
 
@@ -154,16 +201,28 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
   if (!inTmem && failed(checkImage(user, value.getType())))
     return failure();
 
-  image.payload =
-      createBuffer(loc, inTmem ? tcgen::Space::Tmem : tcgen::Space::Smem,
-                   inTmem ? tcgen::Layout::Lanes : tcgen::Layout::Operand, 1,
-                   rows, cols, element);
+  auto type = tcgen::BufferType::get(
+      builder.getContext(), inTmem ? tcgen::Space::Tmem : tcgen::Space::Smem,
+      inTmem ? tcgen::Layout::Lanes : tcgen::Layout::Operand, 1, rows, cols,
+      element);
+  auto quantize = value.getDefiningOp<QuantizeOp>();
+  bool isStatic = quantize && quantize.getExponent();
+  bool isDynamic = isa<ScaledType>(value.getType()) && !isStatic;
+  // Dynamic scales have buffers of their own; they do not take turns.
+  Turn *turn =
+      inTmem && !isDynamic ? findTurn(type, value.getDefiningOp()) : nullptr;
+  if (turn) {
+    image.payload = turn->buffer;
+    image.channel = turn->channel;
+  } else {
+    image.payload = tcgen::AllocOp::create(builder, loc, type, IntegerAttr());
+    image.channel = createChannel(loc, 1, kVectorWarps, 1);
+  }
   Value smemScales;
   if (auto type = dyn_cast<ScaledType>(value.getType())) {
     int64_t scaleRows = alongCols ? rows : cols;
     int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
-    auto quantize = value.getDefiningOp<QuantizeOp>();
-    if (quantize && quantize.getExponent()) {
+    if (isStatic) {
       image.scales = createConstantScales(
           loc, 127 + static_cast<int32_t>(*quantize.getExponent()), scaleRows,
           blocks);
@@ -175,7 +234,6 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
                        scaleRows, blocks, type.getScaleType());
     }
   }
-  image.channel = createChannel(loc, 1, kVectorWarps, 1);
 
   RoleBuilder &vector = roleNamed(kVectorRole);
   Value channel = image.channel, payload = image.payload;
@@ -202,6 +260,8 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
     if (shape.isA == isA && shape.alongCols == alongCols)
       range.add(ancestorIn(blockOf(value), dot));
   }
+  if (inTmem && !isDynamic)
+    takeTurn(turn, payload, channel, range.last);
   RoleBuilder &mma = roleNamed(mmaRole);
   Value tmemScales = image.scales;
   Step wait = [=](OpBuilder &b, RoleState &state) {
@@ -322,8 +382,13 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
   DotOp dot = web.dots[0];
   auto [rows, cols] = getTileShape(dot.getType());
   Location loc = dot.getLoc();
-  Value buffer = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Lanes, 1,
-                              rows, cols, builder.getF32Type());
+  auto type = tcgen::BufferType::get(builder.getContext(), tcgen::Space::Tmem,
+                                     tcgen::Layout::Lanes, 1, rows, cols,
+                                     builder.getF32Type());
+  Turn *turn = web.isFresh() ? findTurn(type, dot) : nullptr;
+  Value buffer =
+      turn ? turn->buffer
+           : tcgen::AllocOp::create(builder, loc, type, IntegerAttr());
   RoleBuilder &vector = roleNamed(kVectorRole), &mma = roleNamed(mmaRole);
   if (!web.isFresh()) {
     for (DotOp each : web.dots)
@@ -335,7 +400,10 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
     planHandovers(accumulators, web, plan);
     return success();
   }
-  Value channel = createChannel(loc, 1, 1, kVectorWarps);
+  Value channel = turn ? turn->channel : createChannel(loc, 1, 1, kVectorWarps);
+  Consumers consumers = consumersOf(dot.getResult());
+  if (!consumers.empty())
+    takeTurn(turn, buffer, channel, consumers.front().second.any.first);
   if (failed(planDot(dot, web, buffer, channel)))
     return failure();
   mma.before(dot, StepOrder::Acquire, [=](OpBuilder &b, RoleState &state) {
@@ -346,8 +414,8 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
     tcgen::PublishOp::create(b, loc, channel, state.produced.lookup(channel),
                              Agent::Mma);
   });
-  planConsumers(dot.getResult(), consumersOf(dot.getResult()), dot, mmaRole,
-                channel, buffer, nullptr);
+  planConsumers(dot.getResult(), consumers, dot, mmaRole, channel, buffer,
+                nullptr);
   return success();
 }
 
@@ -424,6 +492,7 @@ LogicalResult CrossingPlanner::plan() {
     mmaRole = roleOf(firstDot);
   if (failed(planLoads(tileLoads)))
     return failure();
+  takesTurns = countColumns() > 512;
   for (const Web &web : accumulators.getWebs())
     if (failed(planWeb(web)))
       return failure();

@@ -72,6 +72,17 @@ private:
   mlir::Value createConstantScales(mlir::Location loc, int64_t byte,
                                    int64_t rows, int64_t cols);
 
+  /// A buffer in tensor memory that several values hold one after the other,
+  /// where columns are short.
+  struct Turn {
+    mlir::Value buffer, channel;
+    mlir::Operation *lastUse;
+  };
+  int64_t countColumns();
+  Turn *findTurn(tcgen::BufferType type, mlir::Operation *next);
+  void takeTurn(Turn *turn, mlir::Value buffer, mlir::Value channel,
+                mlir::Operation *lastUse);
+
   /// How a product takes an operand below its transposes.
   struct OperandShape {
     bool isA;
@@ -115,6 +126,8 @@ private:
   /// The role that issues products.
   llvm::StringRef mmaRole = kMmaRole;
   llvm::DenseMap<mlir::Value, OperandBuffer> loads;
+  bool takesTurns = false;
+  std::vector<Turn> turns;
   /// By value, whether it is the left operand, and whether scales run along
   /// its columns.
   std::map<std::tuple<void *, bool, bool>, OperandBuffer> vectorOperands;

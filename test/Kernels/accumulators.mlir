@@ -205,3 +205,37 @@ flamia.kernel @swap(%a: !m, %b: !m, %o: !o, %o2: !o, %n: index) parameters {} gr
   flamia.store %q, %o2[%c0, %c0] : !f, !o
   flamia.return
 }
+
+// more products in a row than tensor memory has columns: results and operands take turns
+flamia.kernel @layers(%x: !m, %w: !m, %o: !o, %n: index) parameters {} grid(x[0] ceildiv 128) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c128 = arith.constant 128 : index
+  %z = arith.constant dense<0.0> : !f
+  %s = arith.constant dense<0.0625> : !f
+  %i = flamia.program_id x
+  %row = arith.muli %i, %c128 : index
+  %t0 = flamia.load %x[%row, %c0] : !m -> !t
+  %tw = flamia.load %w[%c0, %c0] : !m -> !t
+  %d0 = flamia.dot %t0, %tw, %z : !t, !t -> !f
+  %e0 = math.absf %d0 : !f
+  %t1 = arith.truncf %e0 : !f to !t
+  %d1 = flamia.dot %t1, %tw, %z : !t, !t -> !f
+  %e1 = arith.maximumf %d1, %s : !f
+  %t2 = arith.truncf %e1 : !f to !t
+  %d2 = flamia.dot %t2, %tw, %z : !t, !t -> !f
+  %e2 = arith.mulf %d2, %s : !f
+  %t3 = arith.truncf %e2 : !f to !t
+  %acc = scf.for %j = %c0 to %n step %c1 iter_args(%a = %z) -> (!f) {
+    %d3 = flamia.dot %t3, %tw, %z : !t, !t -> !f
+    %e3 = arith.mulf %d3, %s : !f
+    %t4 = arith.truncf %e3 : !f to !t
+    %d4 = flamia.dot %t4, %tw, %z : !t, !t -> !f
+    %e4 = arith.mulf %d4, %s : !f
+    %t5 = arith.truncf %e4 : !f to !t
+    %d5 = flamia.dot %t5, %tw, %a : !t, !t -> !f
+    scf.yield %d5 : !f
+  }
+  flamia.store %acc, %o[%row, %c0] : !f, !o
+  flamia.return
+}

@@ -318,3 +318,37 @@ flamia.kernel @shared_ring(%a: memref<?x256xf32>, %b: memref<?x256xf32>, %c: mem
   flamia.store %r, %o[%c0, %c0] : tensor<128x256xf32>, memref<?x256xf32>
   flamia.return
 }
+
+// 704 columns when each result and operand has its own: results that are read before the
+// next product take turns, and so do operands that were used before the next is made.
+// CHECK-LABEL: flamia.kernel @turns
+flamia.kernel @turns(%a: !m, %o: !o) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : !f
+  // CHECK: %[[D:.*]] = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  // CHECK-NEXT: %[[DCH:.*]] = tcgen.channel slots 1 full 1 empty 4
+  // CHECK-NEXT: %[[P:.*]] = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>
+  // CHECK-NEXT: %[[PCH:.*]] = tcgen.channel slots 1 full 4 empty 1
+  // CHECK-NOT: tcgen.alloc
+  // CHECK: tcgen.role "mma"
+  // CHECK: tcgen.acquire %[[DCH]]
+  // CHECK: tcgen.mma %[[D]]
+  // CHECK: tcgen.wait %[[PCH]]
+  // CHECK: tcgen.acquire %[[DCH]]
+  // CHECK: tcgen.mma %[[D]]{{.*}}, %[[P]]
+  // CHECK: tcgen.release %[[PCH]]
+  // CHECK: tcgen.wait %[[PCH]]
+  // CHECK: tcgen.acquire %[[DCH]]
+  // CHECK: tcgen.mma %[[D]]{{.*}}, %[[P]]
+  // CHECK: tcgen.release %[[PCH]]
+  %t0 = flamia.load %a[%c0, %c0] : !m -> !t
+  %d0 = flamia.dot %t0, %t0, %zero : !t, !t -> !f
+  %t1 = arith.truncf %d0 : !f to !t
+  %d1 = flamia.dot %t1, %t0, %zero : !t, !t -> !f
+  %t2 = arith.truncf %d1 : !f to !t
+  %d2 = flamia.dot %t2, %t0, %zero : !t, !t -> !f
+  %t3 = arith.truncf %d2 : !f to !t
+  %d3 = flamia.dot %t3, %t0, %zero : !t, !t -> !f
+  flamia.store %d3, %o[%c0, %c0] : !f, !o
+  flamia.return
+}
