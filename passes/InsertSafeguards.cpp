@@ -105,7 +105,7 @@ bool InsertSafeguardsPass::split(CausalityAnalysis &analysis,
     return false;
   IndexAnalysis &indices = analysis.getIndices();
   std::optional<int64_t> step = getConstantIntValue(loop.getStep());
-  if (!step || *step <= 0)
+  if (!step || *step <= 0 || loop.getUnsignedCmp())
     return false;
   // The tile of this iteration, not of an earlier one.
   Leak current = leak;

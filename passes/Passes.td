@@ -62,16 +62,89 @@ def InsertSafeguardsPass : Pass<"flamia-insert-safeguards", "::mlir::ModuleOp"> 
   let description = [{
     Changes numerical results: the rewritten products round differently.
 
-    For each leak that `flamia-check-causality` would report, where the leaking operand
-    is a `flamia.load_scaled` of an argument with `flamia.original`: splits the key loop
-    into the iterations whose tile may straddle the diagonal (peeled) and those strictly
-    past, and in the straddling ones replaces the scaled operand by a load of the
-    original and the other operand's `flamia.quantize` by `arith.truncf` to its 16-bit
-    type; every other use of the values that were quantized sees the rounded ones.
-    In the past part, masks that keep everything are removed.
+    For each leak that `flamia-check-causality` would report as a shared scale, where the
+    leaking operand is a `flamia.load_scaled` of an argument with `flamia.original`: splits
+    the key loop into the (at most four, first or last) iterations whose tile may straddle
+    the diagonal and those proven strictly past, and in the straddling ones replaces the
+    scaled operand by a load of the original and the other operand's `flamia.quantize` by
+    `arith.truncf` to its 16-bit type (or its load by one of its own original). Every other
+    use of the values that were quantized sees the rounded ones, and `flamia.round_like`
+    follows. The straddling iterations become straight-line code if it is certain that they
+    run, else a loop of their own. Then conditions of `flamia.mask` that keep every element
+    go, in all loops.
 
-    Needs specialized kernels. Leaks that have no original stay, for
-    `flamia-check-causality` to report.
+    Needs specialized kernels, and says so. Leaks that have no original stay, for
+    `flamia-check-causality` to report. Runs canonicalization at the end.
+
+    Before:
+
+    ```mlir
+    !p = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    !v = !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>
+    flamia.kernel @pv(%w: memref<?x128xf32>, %v: memref<?x64xf8E4M3FN> {flamia.original = "v_bf16"}, %vs: memref<?x?x512xf8E8M0FNU>,
+        %v_bf16: memref<?x64xbf16>, %o: memref<?x64xf32> {flamia.depends = {v = "<=", w = "any"}}) grid(1) {
+      %c0 = arith.constant 0 : index
+      %f0 = arith.constant 0.0 : f32
+      %zero = flamia.full %f0 : tensor<128x64xf32>
+      %x = flamia.load %w[%c0, %c0] : memref<?x128xf32> -> tensor<128x128xf32>
+      %seen = flamia.mask %x rows %c0 cols %c0 causal : tensor<128x128xf32>
+      %e = math.exp2 %seen : tensor<128x128xf32>
+      %p = flamia.quantize %e exponent 0 : tensor<128x128xf32> -> !p
+      %t = flamia.load_scaled %v[%c0, %c0], %vs[%c0, %c0] along rows : memref<?x64xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !v
+      %r = flamia.dot %p, %t, %zero : !p, !v -> tensor<128x64xf32>
+      flamia.store %r, %o[%c0, %c0] : tensor<128x64xf32>, memref<?x64xf32>
+      flamia.return
+    }
+    ```
+
+    After, from `%e` on:
+
+    ```mlir
+    %pb = arith.truncf %e : tensor<128x128xf32> to tensor<128x128xbf16>
+    %t = flamia.load %v_bf16[%c0, %c0] : memref<?x64xbf16> -> tensor<128x64xbf16>
+    %r = flamia.dot %pb, %t, %zero : tensor<128x128xbf16>, tensor<128x64xbf16> -> tensor<128x64xf32>
+    flamia.store %r, %o[%c0, %c0] : tensor<128x64xf32>, memref<?x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def PeelPartialTilesPass : Pass<"flamia-peel-partial-tiles", "::mlir::ModuleOp"> {
+  let summary = "run the tiles that a mask cuts apart from the full ones (rule R6)";
+  let description = [{
+    Where at most two iterations at one end of a loop hold all tiles that its masks cut, and
+    the others are proven full, runs those iterations apart (straight-line if it is certain
+    that they run, else as a loop) and removes the masks of the rest. Numbers do not
+    change. A loop for which that cannot be proven is left alone: a window has partial tiles
+    at both ends, for instance.
+
+    Before:
+
+    ```mlir
+    flamia.kernel @sum(%x: memref<?x128xf32>, %y: memref<128x1xf32>) grid(1) {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c128 = arith.constant 128 : index
+      %f0 = arith.constant 0.0 : f32
+      %none = flamia.full %f0 : tensor<128x1xf32>
+      %keys = flamia.dim %x[0] : memref<?x128xf32>
+      %tiles = arith.ceildivui %keys, %c128 : index
+      %max = scf.for %j = %c0 to %tiles step %c1 iter_args(%m = %none) -> (tensor<128x1xf32>) {
+        %key = arith.muli %j, %c128 : index
+        %t = flamia.load %x[%key, %c0] : memref<?x128xf32> -> tensor<128x128xf32>
+        %seen = flamia.mask %t rows %c0 cols %key limit %keys : tensor<128x128xf32>
+        %top = flamia.reduce max %seen : tensor<128x128xf32> -> tensor<128x1xf32>
+        %next = arith.maxnumf %m, %top : tensor<128x1xf32>
+        scf.yield %next : tensor<128x1xf32>
+      }
+      flamia.store %max, %y[%c0, %c0] : tensor<128x1xf32>, memref<128x1xf32>
+      flamia.return
+    }
+    ```
+
+    After: a loop from 0 to `max(tiles - 1, 0)` without the mask, then one from there to
+    `tiles` with it.
   }];
   let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];
@@ -80,8 +153,20 @@ def InsertSafeguardsPass : Pass<"flamia-insert-safeguards", "::mlir::ModuleOp"> 
 def CheckCausalityPass : Pass<"flamia-check-causality", "::mlir::ModuleOp"> {
   let summary = "prove that outputs depend on no token they must not see, or name the leak";
   let description = [{
-    For each output with `flamia.depends`, follows the dataflow back to the sources and
-    compares tile starts as affine expressions. Numbers do not change.
+    For each output with `flamia.depends`, follows the dataflow from the sources and compares
+    tile starts as affine expressions (docs/dialect-flamia.md says how). The IR does not
+    change. A dependence that is not proven harmless is an error at the product, with notes
+    at the load and the store; it names the operand, the scale block and the tokens:
+
+    ```text
+    attention.mlir:111:13: error: output 'o' may depend on tokens of 'v_data' after their own: operand 'b' of this product shares a scale over 32 tokens (scale block 32x32) and its tile is not proven strictly past
+    attention.mlir:108:10: note: 'v_data' is loaded here: tokens begin + 128 * tile - 128 * iteration to begin + 128 * tile - 128 * iteration + 127
+    attention.mlir:121:3: note: 'o' is stored here: tokens begin + 128 * tile to begin + 128 * tile + 127
+    ```
+
+    What to change: let `flamia-insert-safeguards` run before (the argument needs a
+    `flamia.original`), use token-local scales, add the missing `flamia.mask`, or correct
+    `flamia.depends`. Needs specialized kernels, and says so.
   }];
   let dependentDialects = ["::flamia::FlamiaDialect"];
 }

@@ -46,6 +46,7 @@ void flamia::buildFlamiaPipeline(OpPassManager &manager,
   specialize.params = options.parameters;
   manager.addPass(createSpecializePass(specialize));
   manager.addPass(createInsertSafeguardsPass());
+  manager.addPass(createPeelPartialTilesPass());
   manager.addPass(createCheckCausalityPass());
 }
 

@@ -15,9 +15,9 @@
 flamia.kernel @attention_window(
     %q_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %q_scale: !scale,
     %k_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %k_scale: !scale,
-    %v_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %v_scale: !scale,
-    %work: memref<?x4xi32>, %softmax_scale: f32,
-    %o: memref<?x?x?xf32> {flamia.dims = ["tokens", "heads", "head_dim"]})
+    %v_data: !data {flamia.dims = ["tokens", "heads", "head_dim"], flamia.original = "v_bf16"}, %v_scale: !scale,
+    %v_bf16: memref<?x?x?xbf16> {flamia.dims = ["tokens", "heads", "head_dim"]}, %work: memref<?x4xi32>, %softmax_scale: f32,
+    %o: memref<?x?x?xf32> {flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {q_data = "<=", k_data = "<=", v_data = "<="}})
     parameters {head_dim = [64, 128], window = [200, 128, 1]} grid(work[0], o[1]) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -64,8 +64,9 @@ flamia.kernel @attention_window(
     %alpha = math.exp2 %shift : !row
     %bias = arith.subf %eight, %m1 : !row
     %biases = flamia.broadcast %bias : !row -> !scores
-    %x = math.fma %seen, %cs, %biases : !scores
-    %p = math.exp2 %x : !scores
+    %x = math.fma %s, %cs, %biases : !scores
+    %x_seen = flamia.mask %x rows %q_row cols %k_row causal limit %end window %window : !scores
+    %p = math.exp2 %x_seen : !scores
     %sum = flamia.reduce sum %p : !scores -> !row
     %l1 = math.fma %l0, %alpha, %sum : !row
     %p8 = flamia.quantize %p exponent 0 : !scores -> !weights

@@ -152,6 +152,9 @@ void IndexAnalysis::addFacts(Value value, const IndexExpr &self,
               return;
             if (bothNonNegative)
               atMost(0, self);
+            // Loops that are not empty are the common case of a minimum.
+            if (isNonNegative(get(a) - 1) && isNonNegative(get(b) - 1))
+              atMost(1, self);
             bool isMin = isa<arith::MinUIOp, arith::MinSIOp>(op);
             for (Value operand : {a, b})
               atMost(isMin ? self : get(operand), isMin ? get(operand) : self);

@@ -31,30 +31,40 @@ LogicalResult flamia::requireSpecialized(KernelOp kernel) {
   return failure(result.wasInterrupted());
 }
 
+NeededConditions flamia::neededConditions(MaskOp op, IndexAnalysis &indices) {
+  auto [numRows, numCols] = getTileShape(op.getType());
+  IndexExpr rows = indices.get(op.getRows());
+  IndexExpr cols = indices.get(op.getCols());
+  NeededConditions needed;
+  // `k <= q` holds where the last key comes no later than the first query, or
+  // where the limit alone says so.
+  needed.causal = op.getCausal() &&
+                  !indices.isAtMost(cols + (numCols - 1), rows) &&
+                  !(op.getLimit() &&
+                    indices.isAtMost(indices.get(op.getLimit()), rows + 1));
+  needed.limit = op.getLimit() &&
+                 !indices.isAtMost(cols + numCols, indices.get(op.getLimit()));
+  needed.window =
+      op.getWindow() && !indices.isAtMost(rows + (numRows - 1) - cols,
+                                          indices.get(op.getWindow()));
+  return needed;
+}
+
 void flamia::simplifyMasks(KernelOp kernel, IndexAnalysis &indices) {
   SmallVector<MaskOp> masks;
   kernel.walk([&](MaskOp op) { masks.push_back(op); });
   for (MaskOp op : masks) {
-    auto [numRows, numCols] = getTileShape(op.getType());
-    IndexExpr rows = indices.get(op.getRows());
-    IndexExpr cols = indices.get(op.getCols());
-    // Keeps `k <= q` where the last key comes no later than the first query,
-    // or where the limit alone says so.
-    if (op.getCausal() &&
-        (indices.isAtMost(cols + (numCols - 1), rows) ||
-         (op.getLimit() &&
-          indices.isAtMost(indices.get(op.getLimit()), rows + 1))))
-      op.setCausal(false);
-    if (op.getLimit() &&
-        indices.isAtMost(cols + numCols, indices.get(op.getLimit())))
-      op.getLimitMutable().clear();
-    if (op.getWindow() && indices.isAtMost(rows + (numRows - 1) - cols,
-                                           indices.get(op.getWindow())))
-      op.getWindowMutable().clear();
-    if (!op.getCausal() && !op.getLimit() && !op.getWindow()) {
+    NeededConditions needed = neededConditions(op, indices);
+    if (!needed.any()) {
       op.getResult().replaceAllUsesWith(op.getSource());
       op.erase();
+      continue;
     }
+    op.setCausal(needed.causal);
+    if (op.getLimit() && !needed.limit)
+      op.getLimitMutable().clear();
+    if (op.getWindow() && !needed.window)
+      op.getWindowMutable().clear();
   }
 }
 
@@ -111,9 +121,9 @@ scf::ForOp flamia::splitLoop(scf::ForOp loop, LoopEnd end, int64_t count,
     return apart;
   }
 
+  // Below the lower bound the loop simply has no iteration; a maximum there
+  // would hide from later proofs where it ends.
   Value point = arith::SubIOp::create(builder, loc, upper, constant(count));
-  if (!certain)
-    point = arith::MaxSIOp::create(builder, loc, point, lower);
   loop.setUpperBound(point);
   builder.setInsertionPointAfter(loop);
   SmallVector<Value> carried(loop.getResults());
@@ -128,7 +138,8 @@ scf::ForOp flamia::splitLoop(scf::ForOp loop, LoopEnd end, int64_t count,
   } else {
     IRMapping map;
     apart = cast<scf::ForOp>(builder.clone(*loop, map));
-    apart.setLowerBound(point);
+    OpBuilder before(apart);
+    apart.setLowerBound(arith::MaxSIOp::create(before, loc, point, lower));
     apart.setUpperBound(upper);
     apart.getInitArgsMutable().assign(loop.getResults());
     carried.assign(apart.getResults().begin(), apart.getResults().end());

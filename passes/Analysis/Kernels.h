@@ -13,6 +13,13 @@ namespace flamia {
 /// Fails with an error if \p kernel still has parameters or extents to bind.
 mlir::LogicalResult requireSpecialized(KernelOp kernel);
 
+/// Conditions of a mask that are not proven to keep every element.
+struct NeededConditions {
+  bool causal = false, limit = false, window = false;
+  bool any() const { return causal || limit || window; }
+};
+NeededConditions neededConditions(MaskOp op, IndexAnalysis &indices);
+
 /// Removes conditions of `flamia.mask` ops that keep every element, and the
 /// ops when none is left.
 void simplifyMasks(KernelOp kernel, IndexAnalysis &indices);

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
+#include "flamia/Driver/Version.h"
 #include "flamia/Evaluator/Launch.h"
 #include "passes/InputLimits.h"
 #include "passes/Passes.h"
@@ -68,6 +69,8 @@ static Expected<KernelOp> findKernel(mlir::ModuleOp module) {
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter(
+      [](raw_ostream &stream) { driver::printVersion(stream, "flamia-eval"); });
   cl::ParseCommandLineOptions(
       argc, argv, "Evaluates a Flamia tile program on the CPU, values only\n");
 

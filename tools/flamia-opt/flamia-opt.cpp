@@ -6,6 +6,7 @@
 
 #include "dialects/Flamia/Flamia.h"
 #include "dialects/Tcgen/Tcgen.h"
+#include "flamia/Driver/Version.h"
 #include "passes/InputLimits.h"
 #include "passes/Passes.h"
 
@@ -13,6 +14,7 @@
 #include "mlir/InitAllPasses.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -31,6 +33,9 @@ int main(int argc, char **argv) {
   registry.insert<flamia::FlamiaDialect, flamia::tcgen::TcgenDialect>();
 
   llvm::InitLLVM init(argc, argv);
+  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &stream) {
+    flamia::driver::printVersion(stream, "flamia-opt");
+  });
   auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
       argc, argv, "flamia optimizer driver\n", registry);
   mlir::MlirOptMainConfig config =

@@ -54,6 +54,7 @@ def attention(lengths, heads, kv_heads, dim):
     return {"q_data": payload(tokens, heads, dim), "q_scale": token_scales(lengths, heads, dim // 32),
             "k_data": payload(tokens, kv_heads, dim), "k_scale": token_scales(lengths, kv_heads, dim // 32),
             "v_data": payload(tokens, kv_heads, dim), "v_scale": block_scales(lengths, kv_heads, dim),
+            "v_bf16": bf16(normal(tokens, kv_heads, dim)),
             "work": work, "softmax_scale": 0.02, "o": poison(np.float32, tokens, heads, dim)}
 
 
@@ -61,7 +62,6 @@ def attention_fwd(dim, lengths=(1, 300, 128, 31)):
     args = attention(lengths, 2, 1, dim)
     tokens = args["o"].shape[0]
     args["o"] = poison(np.uint16, tokens, 2, dim)
-    args["v_bf16"] = bf16(normal(tokens, 1, dim))
     for name in ("lse", "m", "l", "kappa"):
         args[name] = poison(np.float32, tokens, 2)
     return args, ["o", "lse", "m", "l", "kappa"]
