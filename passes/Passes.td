@@ -179,7 +179,8 @@ def AssignRolesPass : Pass<"flamia-assign-roles", "::flamia::KernelOp"> {
   let summary = "give every tile operation the role that executes it";
   let description = [{
     Sets `flamia.role` to `"load"` (tile loads by tensor map), `"mma"` (products) or
-    `"vector"` (everything else on tiles, loads of row and column vectors, stores). With
+    `"vector"` (everything else on tiles, loads of row and column vectors and of what a
+    tensor map cannot load, stores). With
     `opt-level=0` everything has the role `"vector"`. A role that is given already is kept;
     it must be the natural one or `"vector"`. Scalars, control flow and transposes get none.
 

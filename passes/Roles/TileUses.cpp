@@ -2,7 +2,11 @@
 
 #include "passes/Roles/TileUses.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace flamia;
@@ -17,9 +21,53 @@ static bool isVectorShape(Type type) {
   return rows == 1 || cols == 1;
 }
 
+/// A divisor of the value that is known at compile time; 0 for zero itself.
+static int64_t knownDivisor(Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue();
+  if (auto mul = value.getDefiningOp<arith::MulIOp>())
+    return knownDivisor(mul.getLhs()) * knownDivisor(mul.getRhs());
+  if (auto cast = value.getDefiningOp<arith::IndexCastOp>())
+    return knownDivisor(cast.getIn());
+  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(value.getDefiningOp()))
+    return std::gcd(knownDivisor(value.getDefiningOp()->getOperand(0)),
+                    knownDivisor(value.getDefiningOp()->getOperand(1)));
+  if (auto select = value.getDefiningOp<arith::SelectOp>())
+    return std::gcd(knownDivisor(select.getTrueValue()),
+                    knownDivisor(select.getFalseValue()));
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    if (auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp()))
+      if (arg == loop.getInductionVar())
+        return std::gcd(knownDivisor(loop.getLowerBound()),
+                        knownDivisor(loop.getStep()));
+  return 1;
+}
+
+/// What a tensor map can load (facts of cuTensorMapEncodeTiled): rank 2 or 3,
+/// strides and column offsets of whole 16 bytes, rows of a swizzle span or
+/// several. Strides that only the launch knows are checked there.
+static bool fitsTensorMap(LoadOp load) {
+  auto source = cast<MemRefType>(load.getSource().getType());
+  auto [rows, cols] = getTileShape(load.getType());
+  int64_t bits = source.getElementTypeBitWidth();
+  int64_t rowBytes = cols * bits / 8, extent = source.getShape().back();
+  if (bits < 8 || source.getRank() < 2 || source.getRank() > 3 || rows > 256 ||
+      (rowBytes != 32 && rowBytes != 64 && rowBytes % 128 != 0))
+    return false;
+  if (!ShapedType::isDynamic(extent) && extent * bits % 128 != 0)
+    return false;
+  return knownDivisor(load.getIndices().back()) * bits % 128 == 0;
+}
+
 Unit flamia::unitOf(Operation *op) {
-  if (isa<LoadOp, LoadScaledOp>(op))
-    return isVectorShape(op->getResult(0).getType()) ? Unit::Vector : Unit::Tma;
+  if (isa<LoadOp, LoadScaledOp>(op)) {
+    auto load = dyn_cast<LoadOp>(op);
+    return isVectorShape(op->getResult(0).getType()) ||
+                   (load && !fitsTensorMap(load))
+               ? Unit::Vector
+               : Unit::Tma;
+  }
   if (isa<DotOp>(op))
     return Unit::Mma;
   if (isa<scf::ForOp, scf::IfOp, scf::YieldOp, TransposeOp>(op))

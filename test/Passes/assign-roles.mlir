@@ -37,6 +37,32 @@ flamia.kernel @roles(%a: memref<?x128xbf16>, %bias: memref<?xf32>, %m: memref<?x
   flamia.return
 }
 
+// What a tensor map cannot load, the threads load: a column offset or a row stride that is
+// not a multiple of 16 bytes, rows of another length than swizzles have, four dimensions.
+// CHECK-LABEL: flamia.kernel @no_tensor_map
+flamia.kernel @no_tensor_map(%a: memref<?x256xbf16>, %b: memref<?x57xbf16>, %c: memref<?x2x2x64xbf16>, %o: memref<?x64xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %i = flamia.program_id x
+  %i8 = arith.muli %i, %c8 : index
+  // CHECK: flamia.load %a[%{{.*}}, %c1] {flamia.role = "vector"}
+  %t1 = flamia.load %a[%c0, %c1] : memref<?x256xbf16> -> tensor<128x64xbf16>
+  // CHECK: flamia.load %a[%{{.*}}, %c8] {flamia.role = "load"}
+  %t2 = flamia.load %a[%c0, %c8] : memref<?x256xbf16> -> tensor<128x64xbf16>
+  // CHECK: flamia.load %a{{.*}} {flamia.role = "vector"}
+  %t3 = flamia.load %a[%c0, %i] : memref<?x256xbf16> -> tensor<128x64xbf16>
+  // CHECK: flamia.load %a{{.*}} {flamia.role = "load"}
+  %t4 = flamia.load %a[%c0, %i8] : memref<?x256xbf16> -> tensor<128x64xbf16>
+  // CHECK: flamia.load %a{{.*}} {flamia.role = "vector"} : {{.*}} -> tensor<128x48xbf16>
+  %t5 = flamia.load %a[%c0, %c0] : memref<?x256xbf16> -> tensor<128x48xbf16>
+  // CHECK: flamia.load %b{{.*}} {flamia.role = "vector"}
+  %t6 = flamia.load %b[%c0, %c0] : memref<?x57xbf16> -> tensor<128x64xbf16>
+  // CHECK: flamia.load %c{{.*}} {flamia.role = "vector"}
+  %t7 = flamia.load %c[%c0, %c0, %c0, %c0] : memref<?x2x2x64xbf16> -> tensor<128x64xbf16>
+  flamia.return
+}
+
 // A role that is given stays.
 // CHECK-LABEL: flamia.kernel @given
 flamia.kernel @given(%a: memref<?x128xbf16>, %o: memref<?x128xbf16>) parameters {} grid(1) {

@@ -67,11 +67,14 @@ flamia.kernel @f4(%x: memref<?x128xf4E2M1FN>, %xs: memref<?x?x512xf8E8M0FNU>, %o
 
 // -----
 
-flamia.kernel @narrow(%a: memref<?x8xbf16>, %o: memref<?x8xbf16>) parameters {} grid(1) {
+flamia.kernel @narrow(%a: memref<?x128xbf16>, %b: memref<?x48xbf16>, %o: memref<?x48xf32>) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
-  // expected-error@+1 {{a tile in shared memory needs rows of 32, 64 or a multiple of 128 bytes, but 'tensor<128x8xbf16>' has 16}}
-  %t = flamia.load %a[%c0, %c0] : memref<?x8xbf16> -> tensor<128x8xbf16>
-  flamia.store %t, %o[%c0, %c0] : tensor<128x8xbf16>, memref<?x8xbf16>
+  %zero = arith.constant dense<0.0> : tensor<128x48xf32>
+  %t = flamia.load %a[%c0, %c0] : memref<?x128xbf16> -> tensor<128x128xbf16>
+  %u = flamia.load %b[%c0, %c0] : memref<?x48xbf16> -> tensor<128x48xbf16>
+  // expected-error@+1 {{a tile in shared memory needs rows of 32, 64 or a multiple of 128 bytes, but 'tensor<128x48xbf16>' has 96}}
+  %d = flamia.dot %t, %u, %zero : tensor<128x128xbf16>, tensor<128x48xbf16> -> tensor<128x48xf32>
+  flamia.store %d, %o[%c0, %c0] : tensor<128x48xf32>, memref<?x48xf32>
   flamia.return
 }
 
