@@ -120,9 +120,8 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
     for (int64_t step = 0; step < k / stepK; ++step) {
       int64_t aOffset =
           aMnMajor ? mnMajorOffset(a, step) : kMajorOffset(a, step);
-      Value aOperand = aInTmem
-                           ? e.intToPtr(e.addC(aAddress, 8 * step), Tensor)
-                           : descriptor(e, aStart, aOffset, aBits);
+      Value aOperand = aInTmem ? e.intToPtr(e.addC(aAddress, 8 * step), Tensor)
+                               : descriptor(e, aStart, aOffset, aBits);
       int64_t bOffset =
           mnMajor ? mnMajorOffset(b, step) : kMajorOffset(b, step);
       Value bOperand = descriptor(e, bStart, bOffset, bBits);
