@@ -14,6 +14,12 @@ static Error cannotWrite(const std::string &path, std::error_code failure) {
   return createStringError("cannot write '" + path + "': " + failure.message());
 }
 
+/// /dev/null and the like: a renamed file would take their place.
+static bool isDevice(const std::string &path) {
+  return sys::fs::exists(path) && !sys::fs::is_regular_file(path) &&
+         !sys::fs::is_directory(path);
+}
+
 Error flamiac::writeFiles(const std::vector<OutputFile> &files) {
   std::vector<sys::fs::TempFile> temporary;
   auto discard = [&](Error error) {
@@ -25,6 +31,19 @@ Error flamiac::writeFiles(const std::vector<OutputFile> &files) {
     if (file.path == "-") {
       outs() << file.bytes;
       outs().flush();
+      continue;
+    }
+    if (isDevice(file.path)) {
+      std::error_code failure;
+      raw_fd_ostream stream(file.path, failure);
+      if (failure)
+        return discard(cannotWrite(file.path, failure));
+      stream << file.bytes;
+      stream.close();
+      failure = stream.error();
+      stream.clear_error();
+      if (failure)
+        return discard(cannotWrite(file.path, failure));
       continue;
     }
     if (sys::fs::is_directory(file.path))
@@ -46,7 +65,7 @@ Error flamiac::writeFiles(const std::vector<OutputFile> &files) {
   }
   size_t next = 0;
   for (const OutputFile &file : files) {
-    if (file.path == "-")
+    if (file.path == "-" || isDevice(file.path))
       continue;
     if (Error error = temporary[next++].keep(file.path)) {
       temporary.erase(temporary.begin(), temporary.begin() + next);
