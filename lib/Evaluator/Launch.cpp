@@ -6,6 +6,8 @@
 #include "flamia/Reference/Compare.h"
 #include "flamia/Sim/Npy.h"
 
+#include "flamia/Support/Files.h"
+#include "flamia/Support/Json.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -121,8 +123,7 @@ llvm::Expected<Launch> evaluator::readLaunch(StringRef path, KernelOp kernel) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
     return error("cannot read " + path + ": " + file.getError().message());
-  llvm::Expected<llvm::json::Value> json =
-      llvm::json::parse((*file)->getBuffer());
+  llvm::Expected<llvm::json::Value> json = parseJson((*file)->getBuffer());
   if (!json)
     return error(path + ": " + llvm::toString(json.takeError()));
   const llvm::json::Object *object = json->getAsObject();
@@ -142,16 +143,16 @@ llvm::Expected<Launch> evaluator::readLaunch(StringRef path, KernelOp kernel) {
 }
 
 llvm::Error evaluator::writeOutputs(KernelOp kernel, const Launch &launch) {
+  std::vector<OutputFile> files;
   for (const LaunchOutput &output : launch.outputs) {
     const Buffer &buffer =
         launch.arguments.find(output.argument)->second.buffer;
     auto [kind, bytes] = numpyType(elementOf(kernel, output.argument));
     SmallVector<uint64_t> shape(buffer.shape.begin(), buffer.shape.end());
-    if (llvm::Error fault =
-            sim::writeNpy(output.path, kind, bytes, shape, buffer.bytes))
-      return fault;
+    files.push_back(
+        {output.path, sim::encodeNpy(kind, bytes, shape, buffer.bytes)});
   }
-  return llvm::Error::success();
+  return writeFiles(files);
 }
 
 /// Elements as numbers.

@@ -8,6 +8,7 @@
 
 #include "flamia/Runtime/Device.h"
 
+#include "flamia/Support/Json.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FileSystem.h"
@@ -38,7 +39,7 @@ Expected<std::vector<std::string>> readIndex(StringRef directory,
   auto damaged = [&](const Twine &what) {
     return makeError(ErrorCode::InvalidArgument, path + ": " + what);
   };
-  Expected<json::Value> value = json::parse((*buffer)->getBuffer());
+  Expected<json::Value> value = parseJson((*buffer)->getBuffer());
   if (!value)
     return damaged(toString(value.takeError()));
   const json::Object *index = value->getAsObject();

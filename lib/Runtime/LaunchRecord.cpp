@@ -8,6 +8,7 @@
 
 #include "flamia/Runtime/LaunchRecord.h"
 
+#include "flamia/Support/Json.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
@@ -357,7 +358,7 @@ std::optional<Element> runtime::parseElement(StringRef name) {
 }
 
 Expected<LaunchRecord> LaunchRecord::parse(StringRef text, StringRef name) {
-  Expected<json::Value> value = json::parse(text);
+  Expected<json::Value> value = parseJson(text);
   if (!value)
     return createStringError(name + ": " + toString(value.takeError()));
   LaunchRecord record;

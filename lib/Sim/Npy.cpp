@@ -2,6 +2,7 @@
 
 #include "flamia/Sim/Npy.h"
 
+#include "flamia/Support/Files.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FileSystem.h"
@@ -144,8 +145,8 @@ Expected<NpyArray> sim::readNpy(StringRef path) {
   return parseNpy((*file)->getBuffer(), path);
 }
 
-Error sim::writeNpy(StringRef path, char kind, unsigned elementBytes,
-                    ArrayRef<uint64_t> shape, ArrayRef<uint8_t> data) {
+std::string sim::encodeNpy(char kind, unsigned elementBytes,
+                           ArrayRef<uint64_t> shape, ArrayRef<uint8_t> data) {
   std::string header;
   raw_string_ostream stream(header);
   stream << "{'descr': '" << (elementBytes == 1 ? '|' : '<') << kind
@@ -157,15 +158,15 @@ Error sim::writeNpy(StringRef path, char kind, unsigned elementBytes,
   size_t padding = 63 - (10 + header.size()) % 64;
   header.append(padding, ' ');
   header += '\n';
-  std::error_code code;
-  raw_fd_ostream file(path, code);
-  if (code)
-    return fault(path, code.message());
-  file << StringRef("\x93NUMPY\x01\x00", 8) << char(header.size() & 255)
-       << char(header.size() >> 8) << header;
-  file.write(reinterpret_cast<const char *>(data.data()), data.size());
-  file.close();
-  if (file.has_error())
-    return fault(path, file.error().message());
-  return Error::success();
+  std::string bytes("\x93NUMPY\x01\x00", 8);
+  bytes += char(header.size() & 255);
+  bytes += char(header.size() >> 8);
+  bytes += header;
+  bytes.append(reinterpret_cast<const char *>(data.data()), data.size());
+  return bytes;
+}
+
+Error sim::writeNpy(StringRef path, char kind, unsigned elementBytes,
+                    ArrayRef<uint64_t> shape, ArrayRef<uint8_t> data) {
+  return writeFiles({{path.str(), encodeNpy(kind, elementBytes, shape, data)}});
 }

@@ -12,14 +12,14 @@ using namespace llvm;
 using namespace flamia;
 using namespace flamia::simtool;
 
-Error LaunchFile::writeOutputs() const {
+std::vector<OutputFile> LaunchFile::outputFiles() const {
+  std::vector<OutputFile> files;
   for (const Buffer &b : buffers)
     if (!b.output.empty())
-      if (Error e =
-              sim::writeNpy(pathOf(b.output), b.array.kind,
-                            b.array.elementBytes, b.array.shape, b.array.data))
-        return e;
-  return Error::success();
+      files.push_back(
+          {pathOf(b.output), sim::encodeNpy(b.array.kind, b.array.elementBytes,
+                                            b.array.shape, b.array.data)});
+  return files;
 }
 
 /// The values of a buffer; 16-bit patterns may stand for BF16.

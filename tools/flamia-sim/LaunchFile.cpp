@@ -2,6 +2,7 @@
 
 #include "LaunchFile.h"
 
+#include "flamia/Support/Json.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -325,7 +326,7 @@ Error LaunchFile::load(StringRef file) {
   if (!text)
     return createStringError(text.getError(), "cannot read '" + file + "': " +
                                                   text.getError().message());
-  Expected<json::Value> value = json::parse((*text)->getBuffer());
+  Expected<json::Value> value = parseJson((*text)->getBuffer());
   if (!value)
     return fail(toString(value.takeError()));
   const json::Object *root = value->getAsObject();

@@ -7,6 +7,7 @@
 #ifndef FLAMIA_TOOLS_SIM_LAUNCHFILE_H
 #define FLAMIA_TOOLS_SIM_LAUNCHFILE_H
 
+#include "flamia/Support/Files.h"
 #include "flamia/Sim/Npy.h"
 #include "flamia/Sim/Simulator.h"
 
@@ -50,7 +51,7 @@ public:
   /// Reads and checks `path`; loads the module and all buffers.
   llvm::Error load(llvm::StringRef path);
   /// Writes the outputs beside launch.json.
-  llvm::Error writeOutputs() const;
+  std::vector<OutputFile> outputFiles() const;
   /// Compares the outputs; an error only when a file cannot be read.
   llvm::Expected<std::vector<Comparison>> compare() const;
 

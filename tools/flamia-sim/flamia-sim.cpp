@@ -131,18 +131,6 @@ static Error simOptions(const Options &o, sim::SimOptions &options) {
   return Error::success();
 }
 
-static Error writeJson(StringRef jsonPath, const sim::LaunchResult &result,
-                       ArrayRef<Comparison> comparisons, bool pass) {
-  std::error_code failure;
-  raw_fd_ostream stream(jsonPath, failure);
-  if (failure)
-    return createStringError(failure, "cannot write '" + jsonPath +
-                                          "': " + failure.message());
-  stream << formatv("{0:2}", json::Value(resultJson(result, comparisons, pass)))
-         << "\n";
-  return Error::success();
-}
-
 int main(int argc, char **argv) {
   Options o;
   if (Error e = parseArguments(ArrayRef(argv + 1, argc - 1), o))
@@ -165,15 +153,23 @@ int main(int argc, char **argv) {
     return fail(toString(std::move(e)));
 
   sim::LaunchResult result;
+  const sim::LaunchConfig &config = file.config();
+  uint64_t ctas = uint64_t(config.grid[0]) * config.grid[1] * config.grid[2];
+  for (sim::CtaRange range : options.ctas)
+    if (range.last >= ctas)
+      return fail("--ctas names CTA " + Twine(range.last) +
+                  ", but the grid has " + Twine(ctas) + " CTAs (" +
+                  Twine(config.grid[0]) + " x " + Twine(config.grid[1]) +
+                  " x " + Twine(config.grid[2]) + ")");
   if (!file.empty())
     result = sim::launch(file.module(), file.memory(), file.config(), options);
   std::vector<Comparison> comparisons;
+  std::vector<OutputFile> files;
   bool pass = result.ok();
   for (const sim::Diagnostic &d : result.errors)
     errs() << d.render();
   if (pass) {
-    if (Error e = file.writeOutputs())
-      return fail(toString(std::move(e)));
+    files = file.outputFiles();
     // A part of the grid leaves a part of the outputs unwritten.
     if (options.ctas.empty()) {
       Expected<std::vector<Comparison>> compared = file.compare();
@@ -194,7 +190,11 @@ int main(int argc, char **argv) {
   if (o.stats)
     printStats(outs(), result.stats);
   if (!o.jsonPath.empty())
-    if (Error e = writeJson(o.jsonPath, result, comparisons, pass))
-      return fail(toString(std::move(e)));
+    files.push_back(
+        {o.jsonPath,
+         formatv("{0:2}\n", json::Value(resultJson(result, comparisons, pass)))
+             .str()});
+  if (Error e = writeFiles(files))
+    return fail(toString(std::move(e)));
   return pass ? 0 : 1;
 }

@@ -8,6 +8,7 @@
 #define FLAMIA_TOOLS_FLAMIAC_FLAMIAC_H
 
 #include "flamia/Driver/Driver.h"
+#include "flamia/Support/Files.h"
 
 #include "dialects/Flamia/Flamia.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -50,11 +51,6 @@ struct Artifact {
   std::vector<std::pair<std::string, std::string>> parameters;
 };
 
-/// A file to write once everything has succeeded.
-struct OutputFile {
-  std::string path, bytes;
-};
-
 /// Compiles the one kernel that `module` holds, in place. Diagnostics of passes
 /// go to the context's handler; the error is then empty text.
 llvm::Expected<Artifact>
@@ -68,9 +64,6 @@ mlir::OwningOpRef<mlir::ModuleOp> isolate(KernelOp kernel);
 /// The definitions that this kernel declares.
 std::vector<std::string>
 definitionsFor(KernelOp kernel, const std::vector<std::string> &definitions);
-
-/// Writes all files, or none: each beside its place first, then renamed.
-llvm::Error writeFiles(const std::vector<OutputFile> &files);
 
 /// Every kernel of the library's sources with every combination of its
 /// parameters.

@@ -37,7 +37,12 @@ struct NpyArray {
 llvm::Expected<NpyArray> readNpy(llvm::StringRef path);
 /// Parses the bytes of a file; `name` is used in messages.
 llvm::Expected<NpyArray> parseNpy(llvm::StringRef bytes, llvm::StringRef name);
-/// Writes a version 1.0 file. `data` holds the elements in C order.
+/// The bytes of a version 1.0 file. `data` holds the elements in C order.
+std::string encodeNpy(char kind, unsigned elementBytes,
+                      llvm::ArrayRef<uint64_t> shape,
+                      llvm::ArrayRef<uint8_t> data);
+
+/// Writes encodeNpy's bytes to a file.
 llvm::Error writeNpy(llvm::StringRef path, char kind, unsigned elementBytes,
                      llvm::ArrayRef<uint64_t> shape,
                      llvm::ArrayRef<uint8_t> data);
