@@ -10,6 +10,7 @@
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -90,6 +91,13 @@ LogicalResult KernelLowering::collect() {
 
 /// Arguments that a launch can pass (docs/launch-record.md).
 LogicalResult KernelLowering::checkArguments() {
+  // The name becomes that of the PTX entry and of files.
+  StringRef name = kernel.getSymName();
+  if (name.empty() || llvm::isDigit(name.front()) ||
+      !llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+    return kernel.emitOpError("expected a name of letters, digits and _, but "
+                              "got '")
+           << name << "'";
   for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
     Type element = type;
     if (auto memref = dyn_cast<MemRefType>(type)) {

@@ -125,3 +125,10 @@ flamia.kernel @other_tensor(%s: memref<?x128xbf16>) parameters {} grid(1) {
   %d = flamia.dim %t[0] : memref<?x128xbf16>
   flamia.return
 }
+
+// -----
+
+// expected-error @below {{expected a name of letters, digits and _, but got '../kernel'}}
+flamia.kernel @"../kernel"(%s: memref<?x128xbf16>) parameters {} grid(1) {
+  flamia.return
+}

@@ -10,6 +10,7 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
@@ -210,7 +211,12 @@ static llvm::Error compileFile(MLIRContext &context, Options &options,
     OwningOpRef<ModuleOp> single = isolate(kernel);
     Options one = options;
     one.definitions = definitionsFor(kernel, options.definitions);
+    // A name that is no identifier is refused by the lowering; texts of the
+    // stages before it get a harmless file name.
     std::string stem = kernel.getSymName().str();
+    for (char &c : stem)
+      if (!llvm::isAlnum(c))
+        c = '_';
     if (oneFile && outputPath != "-")
       stem = llvm::sys::path::stem(outputPath).str();
     auto artifact = compileKernel(*single, one, &ptxas, stem, timing, files);
