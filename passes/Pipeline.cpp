@@ -10,6 +10,7 @@
 #include "passes/Roles/Crossings.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace flamia {
 #define GEN_PASS_DEF_PIPELINEPASS

@@ -119,7 +119,8 @@ CrossingPlanner::Consumers CrossingPlanner::consumersOf(Value value) {
 /// use. A role that is also the producer waits at once.
 void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
                                     Operation *producer, StringRef producerRole,
-                                    Value channel, Value buffer, Step onWait) {
+                                    Value channel, Value buffer,
+                                    const Step &onWait) {
   for (auto &[name, consumer] : consumers) {
     RoleBuilder &role = roleNamed(name);
     Location loc = value.getLoc();

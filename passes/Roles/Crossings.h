@@ -111,7 +111,8 @@ private:
                                                    OperandShape wanted);
   void planConsumers(mlir::Value value, const Consumers &consumers,
                      mlir::Operation *producer, llvm::StringRef producerRole,
-                     mlir::Value channel, mlir::Value buffer, Step onWait);
+                     mlir::Value channel, mlir::Value buffer,
+                     const Step &onWait);
   mlir::FailureOr<OperandBuffer> operandOf(mlir::OpOperand &use);
   mlir::LogicalResult planDot(DotOp dot, const Web &web, mlir::Value buffer,
                               mlir::Value channel);
