@@ -2,6 +2,7 @@
 
 #include "ExecAsync.h"
 #include "ExecMbarrier.h"
+#include "Hazard.h"
 #include "Machine.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -189,6 +190,8 @@ llvm::SmallVector<Cta *, 4> targets(Cluster &c, const AsyncOp &op) {
 }
 
 bool completeBytes(Exec &x, const AsyncOp &op, Cta &cta, uint32_t bytes) {
+  if (x.cluster.hazards)
+    x.cluster.hazards->complete(op, cta, op.barrier.address);
   Mbarrier *b = cta.findMbarrier(op.barrier.address);
   if (!b) {
     x.fail(*op.instr, op.lane,
@@ -353,6 +356,8 @@ bool runMmaOp(Exec &x, AsyncOp &op) {
 
 bool runCommit(Exec &x, AsyncOp &op) {
   for (Cta *cta : targets(x.cluster, op)) {
+    if (x.cluster.hazards)
+      x.cluster.hazards->complete(op, *cta, op.shared.address);
     Mbarrier *b = cta->findMbarrier(op.shared.address);
     if (!b) {
       x.fail(*op.instr, op.lane,
@@ -408,6 +413,8 @@ bool runShift(Exec &x, AsyncOp &op) {
 bool runLaneArrive(Exec &x, AsyncOp &op) {
   if (!finishLaneCopies(x.cluster, x.warp, unsigned(op.lane), 0))
     return false;
+  if (x.cluster.hazards)
+    x.cluster.hazards->complete(op, x.cta, op.barrier.address);
   Mbarrier *b = x.cta.findMbarrier(op.barrier.address);
   std::string error;
   if (b && b->arrive(1, 0, false, error))
@@ -505,6 +512,8 @@ bool submit(Exec &x, AsyncOp op) {
   AsyncQueue &q = x.cluster.async;
   bool inPipe = op.kind == AsyncOp::Mma || op.kind == AsyncOp::TmemCopy ||
                 op.kind == AsyncOp::TmemShift || op.kind == AsyncOp::Commit;
+  if (x.cluster.hazards && !x.cluster.hazards->issue(x, op))
+    return false;
   bool now = runsNow(x.cluster);
   if (inPipe) {
     std::deque<AsyncOp> &pipe =

@@ -31,6 +31,8 @@ struct SharedPlace {
   uint32_t cta = 0, address = 0;
 };
 
+struct Clocks;
+
 struct AsyncOp {
   enum Kind : uint8_t {
     TensorLoad,
@@ -62,6 +64,8 @@ struct AsyncOp {
   std::unique_ptr<MmaPlan> mma;
   std::unique_ptr<CpPlan> cp;
   std::vector<uint8_t> data; ///< Captured bytes.
+  /// What a thread that sees its completion knows (Hazard.h).
+  std::shared_ptr<Clocks> clocks;
 
   bool isStore() const { return kind == TensorStore || kind == BulkStore; }
 };

@@ -1,6 +1,7 @@
 //===- Cluster.cpp - Warps, fragments and their scheduling ----------------===//
 
 #include "ExecAsync.h"
+#include "Hazard.h"
 #include "Machine.h"
 #include "RegisterChecks.h"
 
@@ -24,6 +25,9 @@ static constexpr unsigned maxIdleRounds = 64;
 /// Instructions without visible effect after which a pending operation is
 /// carried out although some thread still runs.
 static constexpr uint64_t pollPatience = 100000;
+
+Cluster::Cluster(const LaunchState &launch) : launch(launch) {}
+Cluster::~Cluster() = default;
 
 AlignedBytes allocateAligned(size_t bytes) {
   size_t rounded = (bytes + 63) & ~size_t(63);
@@ -247,12 +251,14 @@ void Cluster::finishWarp(Warp &warp) {
   ++effects;
   finishTmemOps(*this, warp);
   finishLaneCopies(*this, warp, warpLanes, 0);
+  if (hazards)
+    hazards->exitWarp(warp);
   if (--cta.liveWarps == 0)
     finishCta(cta);
 }
 
 void Cluster::finishCta(Cta &cta) {
-  if (failed())
+  if (failed() || (hazards && !hazards->exitCta(cta)))
     return;
   while (stepAsync(*this, &cta, AsyncPick::Oldest))
     if (failed())

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decoder.h"
+#include "Hazard.h"
 #include "Lanes.h"
 
 #include "llvm/ADT/Twine.h"
@@ -53,6 +54,8 @@ bool arrive(Exec &x, const Instr &i, NamedBarrier &b, uint32_t id,
     }
   }
   lanes |= mask;
+  if (x.cluster.hazards)
+    x.cluster.hazards->namedArrive(x, b, id);
   if (expected)
     b.expected = expected;
   if ((lanes & x.warp.live) == x.warp.live)
@@ -116,6 +119,8 @@ Flow barrier(Exec &x, const Instr &i, uint32_t mask) {
     if (b.generation == generation)
       return Flow::Block;
   }
+  if (x.cluster.hazards)
+    x.cluster.hazards->namedLeave(x, id, f.wait.generation);
   if (flags & barRed) {
     uint32_t r = b.result[f.wait.generation & 1];
     if (flags & redAnd)
@@ -130,6 +135,8 @@ Flow barrier(Exec &x, const Instr &i, uint32_t mask) {
 
 Flow clusterArrive(Exec &x, const Instr &i, uint32_t mask) {
   Cluster &c = x.cluster;
+  if (c.hazards)
+    c.hazards->clusterArrive(x, i, c.clusterGeneration);
   c.clusterArrived += __builtin_popcount(mask);
   ++c.effects;
   x.warp.clusterWait = c.clusterGeneration;
@@ -144,8 +151,11 @@ Flow clusterArrive(Exec &x, const Instr &i, uint32_t mask) {
   return Flow::Next;
 }
 Flow clusterWait(Exec &x, const Instr &i, uint32_t mask) {
-  if (x.cluster.clusterGeneration != x.warp.clusterWait)
+  if (x.cluster.clusterGeneration != x.warp.clusterWait) {
+    if (x.cluster.hazards)
+      x.cluster.hazards->clusterWait(x, x.warp.clusterWait);
     return Flow::Next;
+  }
   Fragment &f = x.fragment();
   f.wait = Wait();
   f.wait.kind = Wait::ClusterBarrier;
@@ -153,7 +163,11 @@ Flow clusterWait(Exec &x, const Instr &i, uint32_t mask) {
   return Flow::Block;
 }
 
-Flow nothing(Exec &, const Instr &, uint32_t) { return Flow::Next; }
+Flow fence(Exec &x, const Instr &i, uint32_t) {
+  if (x.cluster.hazards)
+    x.cluster.hazards->fence(x, i);
+  return Flow::Next;
+}
 
 bool decodeClusterBarrier(Decoder &d) {
   Instr &o = *d.out;
@@ -174,15 +188,15 @@ bool decodeClusterBarrier(Decoder &d) {
 /// fence.proxy.async on shared memory. What any thread of the CTA wrote counts
 /// as fenced, so that a fence after a barrier by the thread that issues the
 /// copy is as good as one before it by the writers.
-Flow proxyFence(Exec &x, const Instr &, uint32_t) {
+Flow proxyFence(Exec &x, const Instr &i, uint32_t mask) {
   for (const std::unique_ptr<Cta> &cta : x.cluster.ctas)
     cta->fenceGeneric();
-  return Flow::Next;
+  return fence(x, i, mask);
 }
 
 bool decodeFence(Decoder &d) {
-  // One process executes everything in order, so fences order nothing more
-  // (the proxy rule apart); proxies and scopes are checked for spelling.
+  // One process executes everything in order, so fences matter only to the
+  // hazard tracker and the proxy rule.
   bool async = false;
   for (StringRef part : d.in->parts)
     async |= part == "async" || part == "async::generic";
@@ -212,7 +226,7 @@ bool decodeFence(Decoder &d) {
   for (StringRef q : known)
     while (d.take(q)) {
     }
-  d.out->fn = async ? proxyFence : nothing;
+  d.out->fn = async ? proxyFence : fence;
   if (d.numOps()) {
     bool wide;
     if (d.expectOps(2) && d.address(d.op(0), d.out->src[0], wide)) {

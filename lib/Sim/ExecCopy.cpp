@@ -8,6 +8,7 @@
 #include "Decoder.h"
 #include "ExecAsync.h"
 #include "ExecMbarrier.h"
+#include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 
@@ -54,6 +55,9 @@ Flow laneCopy(Exec &x, const Instr &i, uint32_t mask) {
     if (!x.resolve(i, spaceShared, to, bytes, Exec::Store, l) ||
         !x.sharedTarget(i, to, offset, l))
       return Flow::Fail;
+    if (x.cluster.hazards &&
+        !x.cluster.hazards->laneCopy(x, i, offset, bytes, l))
+      return Flow::Fail;
     x.warp.laneCopies.push_back({x.fragment().pc, from, offset, uint8_t(bytes),
                                  uint8_t(n), uint8_t(l), x.warp.laneGroup[l]});
   }
@@ -66,10 +70,14 @@ Flow laneCopy(Exec &x, const Instr &i, uint32_t mask) {
 
 Flow laneCommit(Exec &x, const Instr &, uint32_t mask) {
   forLanes(mask, [&](int l) { ++x.warp.laneGroup[l]; });
+  if (x.cluster.hazards)
+    x.cluster.hazards->laneCopyCommit(x);
   return Flow::Next;
 }
 Flow laneWait(Exec &x, const Instr &i, uint32_t mask) {
   bool all = i.aux;
+  if (x.cluster.hazards)
+    x.cluster.hazards->laneCopyWait(x, uint32_t(i.imm), all);
   for (uint32_t m = mask; m; m &= m - 1)
     if (!finishLaneCopies(x.cluster, x.warp, lowestLane(m), uint32_t(i.imm),
                           all))
@@ -250,6 +258,9 @@ Flow bulkWait(Exec &x, const Instr &i, uint32_t mask) {
     uint64_t thread = AsyncQueue::thread(x.cta.rank, x.warp.index, l);
     auto it = q.committed.find(thread);
     uint64_t committed = it == q.committed.end() ? 0 : it->second;
+    if (x.cluster.hazards)
+      x.cluster.hazards->bulkWait(
+          x, l, committed - std::min<uint64_t>(committed, uint64_t(i.imm)));
     for (size_t k = 0; k < q.copies.size();) {
       AsyncOp &op = q.copies[k];
       bool mine = AsyncQueue::thread(op.cta, op.warp, op.lane) == thread;

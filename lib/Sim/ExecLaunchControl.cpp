@@ -9,6 +9,7 @@
 #include "Decoder.h"
 #include "ExecAsync.h"
 #include "ExecMbarrier.h"
+#include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 
@@ -41,6 +42,7 @@ Flow tryCancel(Exec &x, const Instr &i, uint32_t mask) {
     if (!target)
       return Flow::Fail;
     op.shared = {target->rank, offset};
+    op.bytes = answerBytes;
     Mbarrier *b = mbarrierAt(x, i, x.addressOf(c.barrier, l), l, false);
     if (!b)
       return Flow::Fail;
@@ -138,6 +140,8 @@ bool runCancel(Cluster &cluster, AsyncOp &op) {
     uint64_t at = op.shared.address - sharedBase;
     std::memcpy(cta->shared.data() + at, words, answerBytes);
     std::memset(cta->shadow.data() + at, shadowDefined, answerBytes);
+    if (cluster.hazards)
+      cluster.hazards->complete(op, *cta, op.barrier.address);
     Mbarrier *b = cta->findMbarrier(op.barrier.address);
     std::string error = "no initialised mbarrier";
     if (!b || !b->changeTx(-int64_t(answerBytes), error)) {

@@ -6,6 +6,7 @@
 
 #include "ExecMbarrier.h"
 #include "Decoder.h"
+#include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 
@@ -92,6 +93,8 @@ Flow init(Exec &x, const Instr &i, uint32_t mask) {
     target->mbarriers[slot].init(offset, count[l]);
     std::memset(target->shadow.data() + (offset - sharedBase),
                 shadowDefined | shadowMbarrier, 8);
+    if (x.cluster.hazards)
+      x.cluster.hazards->barrierInit(x, i, *target, offset);
   }
   return Flow::Next;
 }
@@ -109,6 +112,15 @@ Flow inval(Exec &x, const Instr &i, uint32_t mask) {
   return Flow::Next;
 }
 
+/// Tells the hazard tracker of an arrival or a change of the transaction count.
+bool signal(Exec &x, const Instr &i, uint64_t address, Mbarrier &b, int lane) {
+  if (!x.cluster.hazards)
+    return true;
+  uint32_t offset;
+  Cta *target = x.sharedTarget(i, address, offset, lane);
+  return x.cluster.hazards->barrierArrive(x, i, *target, b, lane);
+}
+
 Flow arrive(Exec &x, const Instr &i, uint32_t mask) {
   const uint32_t *count = x.lanes<uint32_t>(i.src[1]),
                  *bytes = x.lanes<uint32_t>(i.src[2]);
@@ -118,6 +130,8 @@ Flow arrive(Exec &x, const Instr &i, uint32_t mask) {
     uint64_t address = x.addressOf(i, i.src[0], i.aux & mbWide, l);
     Mbarrier *b = mbarrierAt(x, i, address, l, false);
     if (!b)
+      return Flow::Fail;
+    if (!signal(x, i, address, *b, l))
       return Flow::Fail;
     if (state)
       state[l] = b->token();
@@ -144,6 +158,8 @@ Flow changeTx(Exec &x, const Instr &i, uint32_t mask) {
     Mbarrier *b = mbarrierAt(x, i, address, l, false);
     if (!b)
       return Flow::Fail;
+    if (!signal(x, i, address, *b, l))
+      return Flow::Fail;
     std::string error;
     if (!b->changeTx(Sign * int64_t(bytes[l]), error))
       return x.fail(
@@ -157,7 +173,7 @@ Flow wait(Exec &x, const Instr &i, uint32_t mask) {
   const uint32_t *parity = x.lanes<uint32_t>(i.src[1]);
   const uint64_t *state = x.lanes<uint64_t>(i.src[1]);
   uint32_t done = 0;
-  Mbarrier *open = nullptr;
+  Mbarrier *open = nullptr, *seen = nullptr;
   int openLane = 0;
   for (uint32_t m = mask; m; m &= m - 1) {
     int l = __builtin_ctz(m);
@@ -176,6 +192,11 @@ Flow wait(Exec &x, const Instr &i, uint32_t mask) {
       complete = b->phase != uint32_t(state[l] >> 32);
     }
     if (complete) {
+      // Lanes usually look at one barrier.
+      if (x.cluster.hazards && b != seen &&
+          !x.cluster.hazards->barrierWait(x, i, *b, l))
+        return Flow::Fail;
+      seen = b;
       done |= 1u << l;
       observe(x.cluster, *b);
     } else if (!open) {

@@ -111,12 +111,17 @@ Flow store(Exec &x, const Instr &i, uint32_t mask) {
     int l = __builtin_ctz(m);
     uint64_t address = x.addressOf(i, i.src[0], wide, l);
     uint8_t *to = x.resolve(i, i.space, address, total, Exec::Store, l);
-    if (!to || !x.markDefined(i, i.space, address, total, l))
+    if (!to)
       return Flow::Fail;
-    for (unsigned k = 0; k < count; ++k) {
-      E v = E(x.lanes<R>(x.vec(i, k))[l]);
-      std::memcpy(to + k * sizeof(E), &v, sizeof(E));
-    }
+    E v[8];
+    for (unsigned k = 0; k < count; ++k)
+      v[k] = E(x.lanes<R>(x.vec(i, k))[l]);
+    x.cluster.storeChanges = std::memcmp(to, v, total) != 0;
+    bool ok = x.markDefined(i, i.space, address, total, l);
+    x.cluster.storeChanges = true;
+    if (!ok)
+      return Flow::Fail;
+    std::memcpy(to, v, total);
   }
   Bytes counter = i.space == spaceShared || i.space == spaceSharedCluster
                       ? Bytes::SharedStore

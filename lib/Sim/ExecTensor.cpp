@@ -9,6 +9,7 @@
 #include "Decoder.h"
 #include "ExecAsync.h"
 #include "ExecMbarrier.h"
+#include "Hazard.h"
 #include "Lanes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -83,6 +84,9 @@ Flow alloc(Exec &x, const Instr &i, uint32_t mask) {
   if (!p || !x.markDefined(i, i.space, to, 4, lane))
     return Flow::Fail;
   std::memcpy(p, &address, 4);
+  if (x.cluster.hazards &&
+      !x.cluster.hazards->tmemColumns(x, i, address, columns))
+    return Flow::Fail;
   return Flow::Next;
 }
 Flow dealloc(Exec &x, const Instr &i, uint32_t mask) {
@@ -91,7 +95,13 @@ Flow dealloc(Exec &x, const Instr &i, uint32_t mask) {
   bool done = x.cta.tensorMemory().deallocate(x.lanes<uint32_t>(i.src[0])[lane],
                                               x.lanes<uint32_t>(i.src[1])[lane],
                                               issues);
-  return x.report(i, lane, issues, done) ? Flow::Fail : Flow::Next;
+  if (x.report(i, lane, issues, done))
+    return Flow::Fail;
+  if (x.cluster.hazards &&
+      !x.cluster.hazards->tmemColumns(x, i, x.lanes<uint32_t>(i.src[0])[lane],
+                                      x.lanes<uint32_t>(i.src[1])[lane]))
+    return Flow::Fail;
+  return Flow::Next;
 }
 Flow relinquish(Exec &x, const Instr &, uint32_t) {
   x.cta.tensorMemory().relinquish();
@@ -180,6 +190,9 @@ Flow tmemAccess(Exec &x, const Instr &i, uint32_t mask) {
       std::memcpy(data.data() + k * warpLanes, x.lanes<uint32_t>(x.vec(i, k)),
                   4 * warpLanes);
   }
+  if (x.cluster.hazards &&
+      !x.cluster.hazards->tmemAccess(x, i, access, load, data))
+    return Flow::Fail;
   if (load) {
     const uint32_t *defs = x.kernel.regLists.data() + i.defBegin;
     for (uint32_t k = 0; k < i.defCount; ++k) {
@@ -209,6 +222,8 @@ Flow tmemAccess(Exec &x, const Instr &i, uint32_t mask) {
 
 Flow tmemWait(Exec &x, const Instr &i, uint32_t mask) {
   bool loads = i.aux;
+  if (x.cluster.hazards)
+    x.cluster.hazards->tmemWait(x, loads);
   if (!finishTmemOps(x.cluster, x.warp, loads, !loads))
     return Flow::Fail;
   if (loads) {
@@ -342,7 +357,11 @@ Flow commit(Exec &x, const Instr &i, uint32_t mask) {
   return Flow::Next;
 }
 
-Flow nothing(Exec &, const Instr &, uint32_t) { return Flow::Next; }
+Flow fence(Exec &x, const Instr &i, uint32_t) {
+  if (x.cluster.hazards)
+    x.cluster.hazards->fence(x, i);
+  return Flow::Next;
+}
 
 } // namespace
 
@@ -367,7 +386,7 @@ ExecFn tensorFunction(TensorOp op) {
   case TensorOp::Commit:
     return commit;
   case TensorOp::Fence:
-    return nothing;
+    return fence;
   }
   return nullptr;
 }

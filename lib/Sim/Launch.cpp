@@ -1,5 +1,6 @@
 //===- Launch.cpp - Running a grid ----------------------------------------===//
 
+#include "Hazard.h"
 #include "Machine.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -221,6 +222,8 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
       cluster.recordOrder = options.stats && k == 0;
       cluster.start(clusters[k], options.seed);
       cluster.run();
+      if (cluster.hazards)
+        cluster.hazards->flush();
       cluster.addStats(local);
       if (!cluster.failed())
         continue;

@@ -22,6 +22,7 @@
 namespace flamia {
 namespace sim {
 
+class Hazards;
 struct Cluster;
 struct Cta;
 struct Warp;
@@ -200,10 +201,13 @@ struct LaunchState {
 
 /// One cluster (usually one CTA) being simulated.
 struct Cluster {
-  explicit Cluster(const LaunchState &launch) : launch(launch) {}
+  explicit Cluster(const LaunchState &launch);
+  ~Cluster();
   const LaunchState &launch;
   std::vector<std::unique_ptr<Cta>> ctas;
   AsyncQueue async;
+  std::unique_ptr<Hazards> hazards; ///< Null: not checked.
+  bool storeChanges = true;         ///< The st being executed changes memory.
   DeviceMemory::Region *lastRegion = nullptr; ///< Of the last global access.
   std::mt19937_64 random;
   uint64_t effects = 0; ///< Counts visible changes, for progress detection.

@@ -1,5 +1,6 @@
 //===- Memory.cpp - Address spaces and access checks ----------------------===//
 
+#include "Hazard.h"
 #include "Machine.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -291,7 +292,9 @@ bool Exec::requireDefined(const Instr &i, uint8_t space, uint64_t address,
         return false;
       }
     }
-    return true;
+    return !cluster.hazards ||
+           cluster.hazards->shared(*this, i, target, address & 0xFFFFFF, size,
+                                   false, lane);
   }
   case spaceLocal: {
     if (!check(Check::Uninit))
@@ -346,7 +349,9 @@ bool Exec::markDefined(const Instr &i, uint8_t space, uint64_t address,
       s[k] |= shadowDefined | shadowGeneric;
     }
     target.noteGeneric(uint32_t(address & 0xFFFFFF) - sharedBase, size);
-    return true;
+    return !cluster.hazards ||
+           cluster.hazards->shared(*this, i, target, address & 0xFFFFFF, size,
+                                   true, lane);
   }
   case spaceLocal:
     std::memset(warp.localDefined.data() + size_t(lane) * kernel.localBytes +

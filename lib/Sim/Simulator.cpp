@@ -160,12 +160,16 @@ static const std::pair<const char *, Check> checkNames[] = {
     {"barrier", Check::Barrier},
     {"descriptor", Check::Descriptor},
     {"readonly", Check::Readonly},
-    {"proxy", Check::Proxy}};
+    {"race", Check::Race},
+    {"proxy-fence", Check::ProxyFence},
+    {"tcgen05-fence", Check::TensorFence},
+    {"proxy", Check::Proxy},
+    {"ptx-order", Check::PtxOrder}};
 
 CheckSet CheckSet::all() {
   CheckSet set;
   for (auto [name, check] : checkNames)
-    set.set(check, check != Check::Proxy);
+    set.set(check, check != Check::PtxOrder && check != Check::Proxy);
   return set;
 }
 

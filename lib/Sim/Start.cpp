@@ -1,5 +1,6 @@
 //===- Start.cpp - State of a CTA before its first instruction ------------===//
 
+#include "Hazard.h"
 #include "Machine.h"
 
 #include <algorithm>
@@ -175,6 +176,11 @@ void Cluster::start(uint64_t clusterIndex, uint64_t seed) {
     cta->liveWarps = launch.warpsPerCta;
     ctas.push_back(std::move(cta));
   }
+  const CheckSet &checks = launch.options->checks;
+  for (Check check :
+       {Check::Race, Check::ProxyFence, Check::TensorFence, Check::PtxOrder})
+    if (checks.has(check) && !hazards)
+      hazards = std::make_unique<Hazards>(*this);
 }
 
 } // namespace sim

@@ -187,18 +187,21 @@ enum class AsyncMode { Eager, Late, Random };
 /// Rules that can be switched on and off; names for --checks in
 /// docs/simulator.md.
 enum class Check : unsigned {
-  Bounds,     ///< Out-of-bounds access of any space.
-  Alignment,  ///< Misaligned access.
-  Uninit,     ///< Read of undefined register, memory or TMEM contents.
-  TmemWait,   ///< Use of a tcgen05.ld destination before tcgen05.wait::ld.
-  TmemAlloc,  ///< Columns not allocated, misuse of alloc/dealloc, leaks.
-  TmemLanes,  ///< tcgen05.ld/st of lanes outside the warp's quarter.
-  Converge,   ///< .aligned instructions executed by part of a warp.
-  Barrier,    ///< mbarrier misuse: not initialised, too many arrivals, ...
-  Descriptor, ///< Illegal MMA descriptors and tensor-map use.
-  Readonly,   ///< Write to a buffer that the kernel may only read.
-  Proxy,      ///< Ordinary writes that MMA or TMA read unfenced (not in `all`).
-  PtxOrder,   ///< Only the tensor-pipe order that PTX promises (not in `all`).
+  Bounds,      ///< Out-of-bounds access of any space.
+  Alignment,   ///< Misaligned access.
+  Uninit,      ///< Read of undefined register, memory or TMEM contents.
+  TmemWait,    ///< Use of a tcgen05.ld destination before tcgen05.wait::ld.
+  TmemAlloc,   ///< Columns not allocated, misuse of alloc/dealloc, leaks.
+  TmemLanes,   ///< tcgen05.ld/st of lanes outside the warp's quarter.
+  Converge,    ///< .aligned instructions executed by part of a warp.
+  Barrier,     ///< mbarrier misuse: not initialised, too many arrivals, ...
+  Descriptor,  ///< Illegal MMA descriptors and tensor-map use.
+  Readonly,    ///< Write to a buffer that the kernel may only read.
+  Race,        ///< Conflicting accesses that nothing orders.
+  ProxyFence,  ///< Generic writes seen by the async proxy without a fence.
+  TensorFence, ///< Missing tcgen05.fence around thread synchronisation.
+  Proxy,    ///< Ordinary writes that MMA or TMA read unfenced (not in `all`).
+  PtxOrder, ///< Only the tensor-pipe order that PTX promises (not in `all`).
 };
 
 class CheckSet {
