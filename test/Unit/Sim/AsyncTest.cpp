@@ -105,7 +105,8 @@ TEST(Async, ALateModeSeesAMissingWait) {
   // The store's source is overwritten without cp.async.bulk.wait_group.read.
   std::string body =
       "setp.eq.u32 %p1, tid, 0; mov.b32 %r1, buf; shl.b32 %r2, tid, 2;"
-      "add.u32 %r1, %r1, %r2; st.shared.b32 [%r1], 1; bar.sync 0;"
+      "add.u32 %r1, %r1, %r2; st.shared.b32 [%r1], 1;"
+      "fence.proxy.async; bar.sync 0;"
       "@%p1 cp.async.bulk.global.shared::cta.bulk_group [out], [buf], 128;"
       "@%p1 cp.async.bulk.commit_group; bar.sync 0; st.shared.b32 [%r1], 2;"
       "bar.sync 0; @%p1 cp.async.bulk.wait_group 0;";
