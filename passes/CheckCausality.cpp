@@ -101,6 +101,49 @@ static void report(KernelOp kernel, CausalityAnalysis &analysis,
              "it on the diagonal";
 }
 
+/// A proof takes the tokens that share a scale from the type of the load. So
+/// all loads from one array of scales must read it for the same payload and in
+/// the same way: otherwise some of the types are wrong.
+static LogicalResult checkScalePairs(KernelOp kernel) {
+  auto isProved = [](DictionaryAttr attributes) {
+    return attributes.contains("flamia.depends");
+  };
+  if (!kernel.getArgAttrsAttr() ||
+      llvm::none_of(kernel.getArgAttrsAttr().getAsRange<DictionaryAttr>(),
+                    isProved))
+    return success();
+  auto nameOf = [&](Value value) -> std::string {
+    auto arg = dyn_cast<BlockArgument>(value);
+    if (!arg || arg.getOwner() != &kernel.getBody().front())
+      return "a tensor that is no argument";
+    return "'" + kernel.getArgName(arg.getArgNumber()).str() + "'";
+  };
+  auto describe = [](LoadScaledOp load) {
+    return std::to_string(load.getResult().getType().getBlockRows()) +
+           " rows a scale along " + stringifyAxis(load.getAlong()).str();
+  };
+  llvm::MapVector<Value, LoadScaledOp> firstOf;
+  bool ok = true;
+  kernel.walk([&](LoadScaledOp load) {
+    LoadScaledOp first = firstOf.insert({load.getScales(), load}).first->second;
+    std::string fault;
+    if (first.getSource() != load.getSource())
+      fault = " are read for " + nameOf(load.getSource()) + " here and for " +
+              nameOf(first.getSource()) +
+              " elsewhere: expected one payload for each array of scales";
+    else if (describe(first) != describe(load))
+      fault = " of " + nameOf(load.getSource()) + " are read as " +
+              describe(load) + " here and as " + describe(first) + " elsewhere";
+    else
+      return;
+    InFlightDiagnostic error = load.emitError("scales ");
+    error << nameOf(load.getScales()) << fault;
+    error.attachNote(first.getLoc()) << "the other load is here";
+    ok = false;
+  });
+  return success(ok);
+}
+
 namespace {
 class CheckCausalityPass
     : public flamia::impl::CheckCausalityPassBase<CheckCausalityPass> {
@@ -108,6 +151,8 @@ public:
   void runOnOperation() override {
     getOperation().walk([&](KernelOp kernel) {
       if (failed(requireSpecialized(kernel)))
+        return signalPassFailure();
+      if (failed(checkScalePairs(kernel)))
         return signalPassFailure();
       CausalityAnalysis analysis(kernel);
       for (const Leak &leak : analysis.getLeaks())

@@ -177,8 +177,9 @@ void CausalityAnalysis::visitBranch(Operation *op) {
   }
 }
 
-/// Tokens that share a scale, from the scaled type and from how the place of
-/// the scales follows the place of the rows.
+/// Tokens that share a scale, from the scaled type and from whether the place
+/// of the scales is that of the rows: tile t of a document's scales holds those
+/// of its rows from 128 t on. The tile before or after would be other tokens'.
 int64_t CausalityAnalysis::sharingOf(LoadScaledOp op) {
   int64_t sharing = op.getResult().getType().getBlockRows();
   if (op.getScaleIndices().empty() || op.getIndices().empty())
@@ -193,9 +194,16 @@ int64_t CausalityAnalysis::sharingOf(LoadScaledOp op) {
     auto item = value.getDefiningOp<WorkItemOp>();
     return !item || value == item.getTile();
   };
-  if (!indices.anySymbol(row - tile * 128, moves))
+  IndexExpr apart = row - tile * 128;
+  bool hasWorkItems = false, follows = false;
+  kernel.walk([&](WorkItemOp item) {
+    hasWorkItems = true;
+    follows |= apart == indices.get(item.getBegin()) -
+                            indices.get(item.getScaleBase()) * 128;
+  });
+  if (hasWorkItems ? follows : apart == IndexExpr(0))
     return sharing;
-  if (tile.isConstant())
+  if (tile.isConstant() || !indices.anySymbol(apart, moves))
     return sharedByPack;
   return indices.anySymbol(tile, moves) ? sharedByPack : sharedByDocument;
 }

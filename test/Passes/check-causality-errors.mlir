@@ -44,6 +44,36 @@
 // RUN: not flamia-opt %t.pack.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=PACK
 // PACK: error: outputs {{.*}} may depend on tokens of 'k_data' after their own: operand 'b' of this product shares a scale over all tokens of the pack (scale block 1x128){{$}}
 //
+// The scale tile before or after the rows' own, and one without the document's base: whose
+// scales these are, the type no longer says.
+// RUN: sed 's/%%k_scale\[%%k_tile,/%%k_scale[%%next_tile,/; s/^    %%k_tile = .*/&\n    %%next_tile = arith.addi %%k_tile, %%c1 : index/' %kernels/attention_fwd.mlir > %t.next.mlir
+// RUN: not cmp %kernels/attention_fwd.mlir %t.next.mlir
+// RUN: not flamia-opt %t.next.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=NEXT
+// NEXT: error: outputs {{.*}} may depend on tokens of 'k_data' after their own: operand 'b' of this product shares a scale over all tokens of the pack (scale block 1x128){{$}}
+// RUN: sed 's/%%q_scale\[%%q_tile,/%%q_scale[%%next_tile,/; s/^  %%q_tile = .*/&\n  %%next_tile = arith.addi %%q_tile, %%c1 : index/' %kernels/attention_fwd.mlir > %t.qnext.mlir
+// RUN: not cmp %kernels/attention_fwd.mlir %t.qnext.mlir
+// RUN: not flamia-opt %t.qnext.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=QNEXT
+// QNEXT: error: outputs {{.*}} may depend on tokens of 'q_data' after their own: operand 'a' of this product shares a scale over all tokens of the pack (scale block 1x128){{$}}
+// RUN: sed 's/%%v_scale\[%%k_tile,/%%v_scale[%%last,/; s/^    %%k_tile = .*/&\n    %%last = arith.subi %%k_tile, %%c1 : index/' %kernels/attention_fwd.mlir > %t.vlast.mlir
+// RUN: not cmp %kernels/attention_fwd.mlir %t.vlast.mlir
+// RUN: not flamia-opt %t.vlast.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=VLAST
+// VLAST: error: output 'o' may depend on tokens of 'v_data' after their own: operand 'b' of this product shares a scale over all tokens of the pack (scale block 32x32){{$}}
+// RUN: sed 's/%%k_scale\[%%k_tile,/%%k_scale[%%j,/' %kernels/attention_fwd.mlir > %t.nobase.mlir
+// RUN: not cmp %kernels/attention_fwd.mlir %t.nobase.mlir
+// RUN: not flamia-opt %t.nobase.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=NEXT
+//
+// Another payload's scales:
+// RUN: sed 's/%%k_scale\[%%k_tile,/%%v_scale[%%k_tile,/' %kernels/attention_fwd.mlir > %t.other.mlir
+// RUN: not cmp %kernels/attention_fwd.mlir %t.other.mlir
+// RUN: not flamia-opt %t.other.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: error: scales 'v_scale' are read for 'v_data' here and for 'k_data' elsewhere: expected one payload for each array of scales
+// OTHER: note: the other load is here
+// RUN: sed 's/%%k_scale\[%%k_tile,/%%q_scale[%%k_tile,/' %kernels/attention_fwd.mlir > %t.query.mlir
+// RUN: not cmp %kernels/attention_fwd.mlir %t.query.mlir
+// RUN: not flamia-opt %t.query.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=QUERY
+// QUERY: error: scales 'q_scale' are read for 'k_data' here and for 'q_data' elsewhere: expected one payload for each array of scales
+// QUERY: note: the other load is here
+//
 // RUN: flamia-opt %s --flamia-check-causality --split-input-file --verify-diagnostics
 
 // A scale derived from the whole tensor.
@@ -169,5 +199,50 @@ flamia.kernel @not_specialized(%x: memref<?x?xf32>, %y: memref<?x?xf32>) paramet
 flamia.kernel @parameter_left() parameters {n = [128]} grid(1) {
   // expected-error @+1 {{parameter 'n' is not bound: run flamia-specialize first}}
   %n = flamia.param "n" : index
+  flamia.return
+}
+
+// -----
+
+!v = !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>
+
+// Without a work item: tile t of the scales holds rows from 128 t on, no others.
+flamia.kernel @next_scale_tile(%v: memref<?x64xf8E4M3FN>, %vs: memref<?x?x512xf8E8M0FNU>,
+    %p: memref<?x128xf8E4M3FN>, %ps: memref<?x?x512xf8E8M0FNU>,
+    %o: memref<?x64xf32> {flamia.depends = {v = "<=", p = "any"}}) parameters {} grid(o[0] ceildiv 128) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c128 = arith.constant 128 : index
+  %f0 = arith.constant 0.0 : f32
+  %tile = flamia.program_id x
+  %row = arith.muli %tile, %c128 : index
+  %z = flamia.full %f0 : tensor<128x64xf32>
+  %w = flamia.load_scaled %p[%c0, %c0], %ps[%c0, %c0] along cols : memref<?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+  %r = scf.for %j = %c0 to %tile step %c1 iter_args(%acc = %z) -> (tensor<128x64xf32>) {
+    %key = arith.muli %j, %c128 : index
+    %next = arith.addi %j, %c1 : index
+    // expected-note @+1 {{'v' is loaded here}}
+    %t = flamia.load_scaled %v[%key, %c0], %vs[%next, %c0] along rows : memref<?x64xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !v
+    // expected-error @+1 {{operand 'b' of this product shares a scale over all tokens of the pack (scale block 32x32)}}
+    %d = flamia.dot %w, %t, %acc : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !v -> tensor<128x64xf32>
+    scf.yield %d : tensor<128x64xf32>
+  }
+  // expected-note @+1 {{'o' is stored here}}
+  flamia.store %r, %o[%row, %c0] : tensor<128x64xf32>, memref<?x64xf32>
+  flamia.return
+}
+
+// -----
+
+// One array of scales cannot be both 32 rows a scale and one.
+flamia.kernel @two_readings(%v: memref<?x64xf8E4M3FN>, %vs: memref<?x?x512xf8E8M0FNU>,
+    %o: memref<?x64xf32> {flamia.depends = {v = "<="}}) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-note @below {{the other load is here}}
+  %a = flamia.load_scaled %v[%c0, %c0], %vs[%c0, %c0] along cols : memref<?x64xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>
+  // expected-error @+1 {{scales 'vs' of 'v' are read as 1 rows a scale along cols here and as 32 rows a scale along cols elsewhere}}
+  %b = flamia.load_scaled %v[%c0, %c0], %vs[%c0, %c0] along cols : memref<?x64xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>
+  // expected-error @+1 {{scales 'vs' of 'v' are read as 32 rows a scale along rows here and as 32 rows a scale along cols elsewhere}}
+  %c = flamia.load_scaled %v[%c0, %c0], %vs[%c0, %c0] along rows : memref<?x64xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>
   flamia.return
 }
