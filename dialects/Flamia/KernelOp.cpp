@@ -155,10 +155,16 @@ static LogicalResult verifyGrid(KernelOp kernel) {
   if (kernel.getGrid().size() > 3)
     return kernel.emitOpError("expected at most 3 grid terms, but got ")
            << kernel.getGrid().size();
-  for (Attribute term : kernel.getGrid()) {
+  // What a launch can have (CUDA C++ programming guide, compute capabilities).
+  const int64_t most[] = {(int64_t(1) << 31) - 1, 65535, 65535};
+  for (auto [axis, term] : llvm::enumerate(kernel.getGrid())) {
     if (auto value = dyn_cast<IntegerAttr>(term)) {
       if (value.getInt() < 1)
         return kernel.emitOpError("expected a positive grid extent, but got ")
+               << value.getInt();
+      if (value.getInt() > most[axis])
+        return kernel.emitOpError("expected at most ")
+               << most[axis] << " along grid axis " << axis << ", but got "
                << value.getInt();
       continue;
     }
@@ -222,9 +228,23 @@ static LogicalResult verifyArgumentAttributes(KernelOp kernel, StringRef name,
         other ? kernel.getArgNamed(other.getValue()) : BlockArgument();
     auto otherType = arg ? dyn_cast<MemRefType>(arg.getType()) : MemRefType();
     if (!memref || !otherType || otherType.getRank() != memref.getRank() ||
-        !isa<BFloat16Type, Float16Type>(otherType.getElementType()))
+        !isa<BFloat16Type, Float16Type>(otherType.getElementType()) ||
+        failed(verifyCompatibleShape(memref, otherType)))
       return refuse("flamia.original",
-                    "the name of a bf16 or f16 tensor of the same rank");
+                    "the name of a bf16 or f16 tensor of the same shape");
+    // A safeguard reads it in place of the payload.
+    if (llvm::any_of(arg.getUsers(),
+                     llvm::IsaPred<StoreOp, StorePayloadOp, StoreScalesOp>) ||
+        kernel.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
+                                                "flamia.depends"))
+      return refuse("flamia.original",
+                    "the name of a tensor that is only read");
+    auto otherDims =
+        kernel.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "flamia.dims");
+    Attribute dims = attributes.get("flamia.dims");
+    if (dims && otherDims && dims != otherDims)
+      return refuse("flamia.original",
+                    "the name of a tensor of the same 'flamia.dims'");
   }
   if (Attribute from = attributes.get("flamia.derived_from")) {
     auto other = dyn_cast<StringAttr>(from);

@@ -63,6 +63,56 @@ flamia.kernel @grid_terms() parameters {} grid(1, 1, 1, 1) { flamia.return }
 
 // -----
 
+// expected-error @+1 {{expected a positive grid extent, but got -3}}
+flamia.kernel @grid_negative() parameters {} grid(1, -3) { flamia.return }
+
+// -----
+
+flamia.kernel @grid_largest() parameters {} grid(2147483647, 65535, 65535) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected at most 2147483647 along grid axis 0, but got 2147483648}}
+flamia.kernel @grid_x() parameters {} grid(2147483648) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected at most 65535 along grid axis 1, but got 65536}}
+flamia.kernel @grid_y() parameters {} grid(1, 65536) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected at most 65535 along grid axis 2, but got 99999999999}}
+flamia.kernel @grid_z() parameters {} grid(1, 1, 99999999999) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a bf16 or f16 tensor of the same shape, but got "y"}}
+flamia.kernel @original_shape(%x: memref<?x64xf8E4M3FN> {flamia.original = "y"}, %y: memref<?x128xbf16>) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// An output is no original: a safeguard would read what other work items write.
+// expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a tensor that is only read, but got "y"}}
+flamia.kernel @original_depends(%x: memref<?x?xf8E4M3FN> {flamia.original = "y"}, %y: memref<?x?xbf16> {flamia.depends = {x = "<="}}) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a tensor that is only read, but got "y"}}
+flamia.kernel @original_written(%x: memref<?x64xf8E4M3FN> {flamia.original = "y"}, %y: memref<?x64xbf16>, %z: memref<?x64xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %z[%c0, %c0] : memref<?x64xbf16> -> tensor<128x64xbf16>
+  flamia.store %t, %y[%c0, %c0] : tensor<128x64xbf16>, memref<?x64xbf16>
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a tensor of the same 'flamia.dims', but got "y"}}
+flamia.kernel @original_dims(%x: memref<?x?xf8E4M3FN> {flamia.original = "y", flamia.dims = ["tokens", "n"]}, %y: memref<?x?xbf16> {flamia.dims = ["n", "tokens"]}) parameters {} grid(1) { flamia.return }
+
+// -----
+
 // expected-error @+1 {{expected a positive grid extent, but got 0}}
 flamia.kernel @grid_extent() parameters {} grid(0) { flamia.return }
 
@@ -150,7 +200,7 @@ flamia.kernel @dims(%x: memref<?x?xf32> {flamia.dims = ["a"]}) parameters {} gri
 
 // -----
 
-// expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a bf16 or f16 tensor of the same rank, but got "y"}}
+// expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a bf16 or f16 tensor of the same shape, but got "y"}}
 flamia.kernel @original(%x: memref<?x?xf8E4M3FN> {flamia.original = "y"}, %y: memref<?xbf16>) parameters {} grid(1) { flamia.return }
 
 // -----
