@@ -7,6 +7,8 @@
 
 #include "passes/ConvertFlamiaToNVVM.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -173,6 +175,12 @@ LogicalResult KernelLowering::lowerTmaLoad(tcgen::TmaLoadOp op) {
   if (type.getRows() > kMaxBoxRows)
     return unsupported(op, "expected tiles of at most ")
            << kMaxBoxRows << " rows, but got " << type.getRows();
+  if (APInt column;
+      matchPattern(op.getIndices().back(), m_ConstantInt(&column)) &&
+      column.getSExtValue() * memref.getElementTypeBitWidth() / 8 % 16 != 0)
+    return unsupported(op, "expected tiles for TMA to start at a multiple of "
+                           "16 bytes in the row, but got column ")
+           << column.getSExtValue() << " of " << memref;
   params[cast<BlockArgument>(source).getArgNumber()].read = true;
 
   int64_t span = type.getSpanBytes();

@@ -32,6 +32,13 @@ LogicalResult KernelLowering::checkAccess(Operation *op, Value memref,
   if (element.getIntOrFloatBitWidth() < 8)
     return unsupported(op, "expected elements of whole bytes, but got ")
            << element;
+  // The launch knows extents only, so what is wrong for all of them is found
+  // here or not at all.
+  for (Value index : indices)
+    if (APInt constant;
+        matchPattern(index, m_ConstantInt(&constant)) && constant.isNegative())
+      return unsupported(op, "expected indices that are not negative, but got ")
+             << constant.getSExtValue();
   return success();
 }
 

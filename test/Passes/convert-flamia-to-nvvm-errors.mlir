@@ -132,3 +132,42 @@ flamia.kernel @other_tensor(%s: memref<?x128xbf16>) parameters {} grid(1) {
 flamia.kernel @"../kernel"(%s: memref<?x128xbf16>) parameters {} grid(1) {
   flamia.return
 }
+
+// -----
+
+flamia.kernel @negative_row(%x: memref<?x4xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %row = arith.constant -128 : index
+  // expected-error @below {{expected indices that are not negative, but got -128}}
+  %t = flamia.load %x[%row, %c0] : memref<?x4xf32> -> tensor<128x4xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @negative_column(%x: memref<?x4xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %col = arith.constant -4 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x4xf32> -> tensor<128x4xf32>
+  // expected-error @below {{expected indices that are not negative, but got -4}}
+  flamia.store %t, %x[%c0, %col] : tensor<128x4xf32>, memref<?x4xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @tma_column(%x: memref<?x128xbf16>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c12 = arith.constant 12 : index
+  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  %ch = tcgen.channel slots 1 full 1 empty 1
+  tcgen.role "load" warps 1 {
+    %i = tcgen.acquire %ch
+    tcgen.expect %ch[%i] bytes 32768
+    tcgen.tma_load %x[%c0, %c8], %b[%i] signals %ch : memref<?x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+    // expected-error @below {{expected tiles for TMA to start at a multiple of 16 bytes in the row, but got column 12 of 'memref<?x128xbf16>'}}
+    tcgen.tma_load %x[%c0, %c12], %b[%i] signals %ch : memref<?x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  }
+  flamia.return
+}
