@@ -25,9 +25,9 @@ using namespace mlir;
 using namespace flamia;
 using namespace flamia::flamiac;
 
-/// MLIR's parser recurses; the stack that flamiac gives it is enough for this
-/// many brackets.
-static constexpr unsigned kMaxNesting = 20000;
+/// MLIR's parser recurses, and takes time that grows with the square of the
+/// depth: some seconds at 10000 brackets.
+static constexpr unsigned kMaxNesting = 1000;
 
 StringRef flamiac::suffixOf(Stage stage) {
   switch (stage) {
