@@ -189,7 +189,9 @@ LogicalResult KernelLowering::lowerTmaLoad(tcgen::TmaLoadOp op) {
   // y and a bring the address back (modulo 2^64). See design of the ragged
   // tensor map in docs/artifact-format.md.
   Value firstRow = i64(op.getIndices().front());
-  Value limit = op.getLimit() ? i64(op.getLimit()) : dimParam(source, 0);
+  Value limit = dimParam(source, 0);
+  if (op.getLimit())
+    limit = e.op<arith::MinSIOp>(i64(op.getLimit()), limit);
   Value rows = e.op<arith::MinSIOp>(e.sub(limit, firstRow), e.c64(256));
   rows = e.op<arith::MaxSIOp>(rows, e.c64(0));
   Value x = e.trunc32(e.sub(e.c64(int64_t(1) << 30), rows));

@@ -87,8 +87,11 @@ Value KernelLowering::rowInRange(Value memref, OperandRange indices,
   Value index = i64(indices.front());
   if (rows > 1)
     index = e.add(index, e.toI64(row));
-  return e.cmp(arith::CmpIPredicate::slt, index,
-               limit ? i64(limit) : dimParam(memref, 0));
+  // A limit past the extent must not reach past the tensor.
+  Value end = dimParam(memref, 0);
+  if (limit)
+    end = e.op<arith::MinSIOp>(i64(limit), end);
+  return e.cmp(arith::CmpIPredicate::slt, index, end);
 }
 
 Value KernelLowering::columnInRange(Value memref, OperandRange indices,

@@ -241,3 +241,37 @@ flamia.kernel @convert_write_smem(%x: memref<?x32xbf16>) parameters {} grid(1) {
   }
   flamia.return
 }
+
+// -----
+
+// A limit past the extent does not reach past the tensor, rows by threads or by TMA.
+// CHECK-LABEL: llvm.func @convert_limits
+// CHECK-SAME: (%{{.*}}: !llvm.ptr<1>, %[[X:.*]]: i64, %{{.*}}: !llvm.ptr<1>, %[[Y:.*]]: i64, %[[N:.*]]: i64)
+// CHECK: %[[READ:.*]] = arith.minsi %{{.*}}, %[[X]] : i64
+// CHECK: arith.cmpi slt, %{{.*}}, %[[READ]]
+// CHECK: %[[WRITTEN:.*]] = arith.minsi %{{.*}}, %[[Y]] : i64
+// CHECK: arith.cmpi slt, %{{.*}}, %[[WRITTEN]]
+flamia.kernel @convert_limits(%x: memref<?x4xf32>, %y: memref<?x4xf32>, %n: index) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] limit %n : memref<?x4xf32> -> tensor<128x4xf32>
+  flamia.store %t, %y[%c0, %c0] limit %n : tensor<128x4xf32>, memref<?x4xf32>
+  flamia.return
+}
+
+// -----
+
+// CHECK-LABEL: llvm.func @convert_tma_limit
+// CHECK: %[[LIMIT:.*]] = arith.minsi
+// CHECK: arith.subi %[[LIMIT]],
+// CHECK: nvvm.cp.async.bulk.tensor
+flamia.kernel @convert_tma_limit(%x: memref<?x64xbf16>, %n: index) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  %ch = tcgen.channel slots 1 full 1 empty 1
+  tcgen.role "load" warps 1 {
+    %i = tcgen.acquire %ch
+    tcgen.expect %ch[%i] bytes 16384
+    tcgen.tma_load %x[%c0, %c0] limit %n, %b[%i] signals %ch : memref<?x64xbf16>, !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  }
+  flamia.return
+}
