@@ -112,25 +112,10 @@ public:
       }
     return ok;
   }
-  bool anyGeneric() const {
-    for (const auto &chunk : chunks)
-      for (uint8_t s : chunk)
-        if (s & shadowGeneric)
-          return true;
-    return false;
-  }
 
 private:
   std::deque<std::vector<uint8_t>> chunks;
 };
-
-void reportProxy(Exec &x, const Instr &i, int lane, const char *what,
-                 const std::string &address) {
-  x.fail(i, lane,
-         Twine(what) + " reads shared memory at address " + address +
-             " that was written without a fence.proxy.async since",
-         "proxy");
-}
 
 /// Checks shadow states of [address, address + size) in a CTA; false after an
 /// error. `reading`: the bytes must be defined.
@@ -158,10 +143,6 @@ bool checkShared(Exec &x, const Instr &i, int lane, Cta &cta, uint32_t address,
              Twine(what) + " reads undefined shared memory at address " +
                  hex(address + k),
              "uninit");
-      return false;
-    }
-    if (reading && s[k] & shadowGeneric && x.check(Check::Proxy)) {
-      reportProxy(x, i, lane, what, hex(address + k));
       return false;
     }
   }
@@ -444,7 +425,7 @@ bool captureStore(Cluster &cluster, AsyncOp &op) {
                    tensor ? "tensor copy" : "bulk copy"))
     return false;
   const uint8_t *from = cta.shared.data() + (op.shared.address - sharedBase);
-  if (tensor && (x.check(Check::Uninit) || x.check(Check::Proxy))) {
+  if (tensor && x.check(Check::Uninit)) {
     ShadowSink sink;
     IssueList ignored;
     SharedView shadow = {cta.shadow.data() + (op.shared.address - sharedBase),
@@ -453,13 +434,9 @@ bool captureStore(Cluster &cluster, AsyncOp &op) {
     // Only bytes that go to elements inside the tensor count.
     bool stored = storeTile(op, cluster.launch.kernel->copies[i.extra], shadow,
                             sink, ignored);
-    if (stored && x.check(Check::Uninit) && !sink.allDefined(barrier)) {
+    if (stored && !sink.allDefined(barrier)) {
       x.fail(i, op.lane, "tensor store reads undefined shared memory",
              "uninit");
-      return false;
-    }
-    if (stored && x.check(Check::Proxy) && sink.anyGeneric()) {
-      reportProxy(x, i, op.lane, "tensor store", hex(op.shared.address));
       return false;
     }
   }
@@ -591,10 +568,7 @@ bool finishLaneCopies(Cluster &cluster, Warp &warp, unsigned lane,
       return false;
     size_t at = c.dest - sharedBase;
     std::memcpy(warp.cta->shared.data() + at, buffer, c.bytes);
-    // Unlike bulk copies, cp.async works in the generic proxy.
-    std::memset(warp.cta->shadow.data() + at, shadowDefined | shadowGeneric,
-                c.bytes);
-    warp.cta->noteGeneric(at, c.bytes);
+    std::memset(warp.cta->shadow.data() + at, shadowDefined, c.bytes);
     ++cluster.effects;
   }
   list.resize(kept);

@@ -185,23 +185,9 @@ bool decodeClusterBarrier(Decoder &d) {
   return true;
 }
 
-/// fence.proxy.async on shared memory. What any thread of the CTA wrote counts
-/// as fenced, so that a fence after a barrier by the thread that issues the
-/// copy is as good as one before it by the writers.
-Flow proxyFence(Exec &x, const Instr &i, uint32_t mask) {
-  for (const std::unique_ptr<Cta> &cta : x.cluster.ctas)
-    cta->fenceGeneric();
-  return fence(x, i, mask);
-}
-
 bool decodeFence(Decoder &d) {
   // One process executes everything in order, so fences matter only to the
-  // hazard tracker and the proxy rule.
-  bool async = false;
-  for (StringRef part : d.in->parts)
-    async |= part == "async" || part == "async::generic";
-  for (StringRef part : d.in->parts)
-    async &= part != "global";
+  // hazard tracker.
   static const StringRef known[] = {"proxy",
                                     "async",
                                     "async::generic",
@@ -226,7 +212,7 @@ bool decodeFence(Decoder &d) {
   for (StringRef q : known)
     while (d.take(q)) {
     }
-  d.out->fn = async ? proxyFence : fence;
+  d.out->fn = fence;
   if (d.numOps()) {
     bool wide;
     if (d.expectOps(2) && d.address(d.op(0), d.out->src[0], wide)) {

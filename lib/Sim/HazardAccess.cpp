@@ -157,8 +157,12 @@ bool Hazards::ordered(Access &a, const AccessRecord &r, Cta &cta,
                     name(r.instr) + ", which " + then + " it");
   bool asyncProxy =
       a.record.kind == AgentKind::Pipe || a.record.kind == AgentKind::Copy;
-  if (!inTmem && proxies && asyncProxy && !a.record.write && r.write && mine &&
-      clockAt(k.a, r.agent) < r.epoch)
+  // Unlike bulk copies, cp.async works in the generic proxy. Triton's mma reads
+  // it without a fence.
+  bool generic = mine || (r.kind == AgentKind::LaneCopy &&
+                          a.record.kind == AgentKind::Copy);
+  if (!inTmem && proxies && asyncProxy && !a.record.write && r.write &&
+      generic && clockAt(k.a, r.agent) < r.epoch)
     return fail(a, r, "proxy-fence",
                 what() +
                     " through the async proxy, but no fence.proxy.async "

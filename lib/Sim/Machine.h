@@ -120,11 +120,7 @@ struct NamedBarrier {
 };
 
 /// States of a shared-memory byte.
-enum ShadowBits : uint8_t {
-  shadowDefined = 1,
-  shadowMbarrier = 2,
-  shadowGeneric = 4 ///< Written in the generic proxy, no fence since.
-};
+enum ShadowBits : uint8_t { shadowDefined = 1, shadowMbarrier = 2 };
 
 struct Cta {
   Cluster *cluster = nullptr;
@@ -132,8 +128,6 @@ struct Cta {
   std::array<uint32_t, 3> id = {0, 0, 0};
   std::vector<std::unique_ptr<Warp>> warps;
   std::vector<uint8_t> shared, shadow; ///< Byte i is address sharedBase + i.
-  /// All bytes with shadowGeneric lie in [genericBegin, genericEnd).
-  uint64_t genericBegin = ~0ull, genericEnd = 0;
   std::vector<uint8_t> constants;
   NamedBarrier barriers[16];
   std::unique_ptr<Tmem> tmem;
@@ -145,18 +139,6 @@ struct Cta {
 
   SharedView view() {
     return {shared.data(), sharedBase, uint32_t(shared.size())};
-  }
-  /// Notes a generic-proxy write of bytes [at, at + size) of `shadow`.
-  void noteGeneric(uint64_t at, uint64_t size) {
-    genericBegin = std::min(genericBegin, at);
-    genericEnd = std::max(genericEnd, at + size);
-  }
-  /// fence.proxy.async: the async proxy sees what was written up to now.
-  void fenceGeneric() {
-    for (uint64_t k = genericBegin; k < genericEnd; ++k)
-      shadow[k] &= uint8_t(~shadowGeneric);
-    genericBegin = ~0ull;
-    genericEnd = 0;
   }
   Tmem &tensorMemory();
   /// The barrier at a shared offset address, or null.

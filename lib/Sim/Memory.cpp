@@ -346,9 +346,8 @@ bool Exec::markDefined(const Instr &i, uint8_t space, uint64_t address,
              "barrier");
         return false;
       }
-      s[k] |= shadowDefined | shadowGeneric;
+      s[k] |= shadowDefined;
     }
-    target.noteGeneric(uint32_t(address & 0xFFFFFF) - sharedBase, size);
     return !cluster.hazards ||
            cluster.hazards->shared(*this, i, target, address & 0xFFFFFF, size,
                                    true, lane);

@@ -163,13 +163,12 @@ static const std::pair<const char *, Check> checkNames[] = {
     {"race", Check::Race},
     {"proxy-fence", Check::ProxyFence},
     {"tcgen05-fence", Check::TensorFence},
-    {"proxy", Check::Proxy},
     {"ptx-order", Check::PtxOrder}};
 
 CheckSet CheckSet::all() {
   CheckSet set;
   for (auto [name, check] : checkNames)
-    set.set(check, check != Check::PtxOrder && check != Check::Proxy);
+    set.set(check, check != Check::PtxOrder);
   return set;
 }
 

@@ -200,14 +200,12 @@ enum class Check : unsigned {
   Race,        ///< Conflicting accesses that nothing orders.
   ProxyFence,  ///< Generic writes seen by the async proxy without a fence.
   TensorFence, ///< Missing tcgen05.fence around thread synchronisation.
-  Proxy,    ///< Ordinary writes that MMA or TMA read unfenced (not in `all`).
-  PtxOrder, ///< Only the tensor-pipe order that PTX promises (not in `all`).
+  PtxOrder,    ///< Only the tensor-pipe order that PTX promises (not in `all`).
 };
 
 class CheckSet {
 public:
-  /// Everything except Proxy (Triton 3.6's known-good code breaks it) and
-  /// PtxOrder.
+  /// Everything except PtxOrder.
   static CheckSet all();
   static CheckSet none() { return CheckSet(); }
   /// Parses "all", "none" or a comma-separated list of names, each of which may
