@@ -7,9 +7,9 @@
 #ifndef FLAMIA_TOOLS_SIM_LAUNCHFILE_H
 #define FLAMIA_TOOLS_SIM_LAUNCHFILE_H
 
-#include "flamia/Support/Files.h"
 #include "flamia/Sim/Npy.h"
 #include "flamia/Sim/Simulator.h"
+#include "flamia/Support/Files.h"
 
 #include "llvm/Support/JSON.h"
 
