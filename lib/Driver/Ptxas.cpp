@@ -34,7 +34,7 @@ public:
   }
   ~TemporaryFolder() {
     if (!path.empty() && !kept)
-      sys::fs::remove_directories(path);
+      consumeError(errorCodeToError(sys::fs::remove_directories(path)));
   }
   std::string file(const Twine &name) const {
     SmallString<128> result(path);
@@ -170,8 +170,8 @@ Expected<Assembly> driver::assemble(const Ptxas &ptxas, StringRef ptx,
   result.cubin = readFile(cubin);
   if (code != 0 || result.cubin.empty()) {
     folder.keep();
-    sys::fs::remove(log);
-    sys::fs::remove(cubin);
+    consumeError(errorCodeToError(sys::fs::remove(log)));
+    consumeError(errorCodeToError(sys::fs::remove(cubin)));
     return createStringError("ptxas failed on " + kernel + " (exit code " +
                              reason + "):\n" + StringRef(result.log).trim() +
                              "\nrepeat with: " + join(command, " "));

@@ -10,6 +10,7 @@
 #include "flamia/Numerics/Formats.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
 #include <limits>

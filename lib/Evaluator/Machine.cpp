@@ -3,6 +3,7 @@
 #include "Machine.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace flamia;

@@ -19,7 +19,7 @@
 
 namespace mlir {
 class TimingScope;
-}
+} // namespace mlir
 
 namespace flamia::flamiac {
 
