@@ -15,7 +15,6 @@
 namespace flamia {
 namespace sim {
 
-using llvm::StringRef;
 using llvm::Twine;
 
 /// Instructions a fragment may run before others get a turn.
@@ -26,6 +25,8 @@ static constexpr unsigned maxIdleRounds = 64;
 /// carried out although some thread still runs.
 static constexpr uint64_t pollPatience = 100000;
 
+// The generator is seeded when a random schedule starts.
+// NOLINTNEXTLINE(bugprone-random-generator-seed)
 Cluster::Cluster(const LaunchState &launch) : launch(launch) {}
 Cluster::~Cluster() = default;
 

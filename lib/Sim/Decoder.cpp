@@ -14,7 +14,6 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 using llvm::Twine;
 using ptx::Operand;
-using ptx::RegClass;
 
 unsigned bitsOfType(Type t) {
   switch (t) {
@@ -540,9 +539,11 @@ bool Decoder::decodeInstruction() {
       decodeWarp,    decodeBarrier, decodeMbarrier,  decodeCopy,
       decodeTensor,  decodeMmaSync, decodeTensorMap, decodeLaunchControl};
   bool known = false;
-  for (Family family : families)
-    if ((known = family(*this)) || failed())
+  for (Family family : families) {
+    known = family(*this);
+    if (known || failed())
       break;
+  }
   if (failed())
     return false;
   if (!known)

@@ -83,9 +83,11 @@ Flow storeMatrix(Exec &x, const Instr &i, uint32_t mask) {
 Flow storeMatrixBytes(Exec &x, const Instr &i, uint32_t mask) {
   for (unsigned k = 0; k < i.vecCount; ++k) {
     uint8_t *rows[8];
-    for (unsigned p = 0; p < 8; ++p)
-      if (!(rows[p] = row(x, i, 8 * k + p, true)))
+    for (unsigned p = 0; p < 8; ++p) {
+      rows[p] = row(x, i, 8 * k + p, true);
+      if (!rows[p])
         return Flow::Fail;
+    }
     const uint32_t *s = x.lanes<uint32_t>(x.vec(i, k));
     for (unsigned t = 0; t < warpLanes; ++t)
       for (unsigned j = 0; j < 4; ++j)

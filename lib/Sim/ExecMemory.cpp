@@ -95,7 +95,8 @@ Flow load(Exec &x, const Instr &i, uint32_t mask) {
       int l = __builtin_ctz(m);
       E v;
       std::memcpy(&v, from[l] + k * sizeof(E), sizeof(E));
-      d[l] = R(v);
+      // ld.s8 extends the sign: the conversion that the check warns of.
+      d[l] = R(v); // NOLINT(bugprone-signed-char-misuse)
     }
   }
   x.cluster.bytes[unsigned(loadCounter(i.space))] +=

@@ -20,9 +20,6 @@
 namespace flamia {
 namespace sim {
 
-using llvm::StringRef;
-using llvm::Twine;
-
 static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 namespace {

@@ -133,6 +133,8 @@ bool Parser::parsePrimary(Function &fn, Operand &out) {
     StringRef component = lex.dottedWord();
     if (component.size() != 2)
       return fail("unexpected '" + component + "' after '" + word + "'");
+    // Both words lie in the source text, so one range covers them.
+    // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage)
     out.name = StringRef(word.data(), component.end() - word.data());
     if (out.name.size() != word.size() + 2)
       return fail("unexpected blank in '" + word + component + "'");

@@ -55,7 +55,7 @@ void Cluster::reportDeadlock(const char *why) {
     for (auto &warp : cta->warps) {
       std::string where = "warp " + std::to_string(warp->index);
       if (ctas.size() > 1)
-        where = "cta rank " + std::to_string(cta->rank) + " " + where;
+        where.insert(0, "cta rank " + std::to_string(cta->rank) + " ");
       for (const Fragment &f : warp->fragments) {
         const Instr &i = kernel.code[f.pc];
         if (!d.line) {

@@ -56,7 +56,7 @@ static void compareBits(const Buffer &have, const sim::NpyArray &want,
   size_t width = want.elementBytes, differ = 0, first = 0;
   for (size_t k = 0; k < want.elements(); ++k)
     if (std::memcmp(have.array.data.data() + k * width,
-                    want.data.data() + k * width, width)) {
+                    want.data.data() + k * width, width) != 0) {
       first = differ++ ? first : k;
     }
   c.value = double(differ);

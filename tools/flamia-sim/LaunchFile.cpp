@@ -159,7 +159,7 @@ static std::optional<uint64_t> integerBits(const json::Value &v) {
   if (std::optional<int64_t> i = v.getAsInteger())
     return uint64_t(*i);
   if (std::optional<uint64_t> u = v.getAsUINT64())
-    return *u;
+    return u;
   if (std::optional<StringRef> s = v.getAsString()) {
     uint64_t u;
     if (!s->getAsInteger(0, u))
@@ -288,7 +288,7 @@ Error LaunchFile::loadExpectations(const json::Object &root) {
         unknownMember(*object, {"output", "expected", "relative_frobenius",
                                 "max_abs", "bitwise"});
     if (!bad.empty())
-      return fail(where + ": unknown member '" + bad + "'");
+      return fail(Twine(where) + ": unknown member '" + bad + "'");
     Expectation e;
     std::optional<StringRef> output = object->getString("output"),
                              expected = object->getString("expected");
