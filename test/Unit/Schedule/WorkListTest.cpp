@@ -160,7 +160,7 @@ TEST(WorkList, ManyShortDocuments) {
     EXPECT_EQ(int64_t(list.items.size()), documents);
     expectCovers(offsets, list);
   }
-  double small = secondsToBuild(uniform(8192, 34));
+  [[maybe_unused]] double small = secondsToBuild(uniform(8192, 34));
   double large = secondsToBuild(uniform(65536, 4));
   EXPECT_LT(large, 1.0);
   // A sanitizer's allocator takes pages anew for every large array.
