@@ -104,35 +104,17 @@ bool InsertSafeguardsPass::split(CausalityAnalysis &analysis,
   if (!loop || alike.contains(loop) || !loop->isAncestor(leak.dependence.load))
     return false;
   IndexAnalysis &indices = analysis.getIndices();
-  std::optional<int64_t> step = getConstantIntValue(loop.getStep());
-  if (!step || *step <= 0 || loop.getUnsignedCmp())
-    return false;
   // The tile of this iteration, not of an earlier one.
   Leak current = leak;
   current.dependence.origin = indices.get(
       cast<LoadScaledOp>(leak.dependence.load).getIndices().front());
-  IndexExpr iteration = indices.get(loop.getInductionVar());
   constexpr int64_t mostStraddling = 4;
-  for (int64_t count = 1; count <= mostStraddling; ++count)
-    for (LoopEnd end : {LoopEnd::First, LoopEnd::Last}) {
-      if (end == LoopEnd::Last && *step != 1)
-        continue;
-      IndexExpr inRest =
-          end == LoopEnd::First
-              ? iteration - indices.get(loop.getLowerBound()) - *step * count
-              : indices.get(loop.getUpperBound()) - count - 1 - iteration;
-      bool proven;
-      {
-        IndexAnalysis::Assumption assumption(indices, inRest);
-        proven = analysis.isStrictlyPast(current);
-      }
-      if (!proven)
-        continue;
-      if (scf::ForOp apart = splitLoop(loop, end, count, indices))
-        alike.insert(apart);
-      return true;
-    }
-  return false;
+  std::optional<scf::ForOp> apart =
+      splitLoopWhere(loop, mostStraddling, indices,
+                     [&] { return analysis.isStrictlyPast(current); });
+  if (apart && *apart)
+    alike.insert(*apart);
+  return apart.has_value();
 }
 
 /// The tile that \p load reads, from the unquantized tensor.

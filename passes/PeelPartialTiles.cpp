@@ -18,44 +18,21 @@ namespace flamia {
 using namespace mlir;
 using namespace flamia;
 
-/// True if, given the fact \p inRest >= 0, every mask directly in the loop
-/// keeps everything.
-static bool allFull(scf::ForOp loop, IndexAnalysis &indices,
-                    const IndexExpr &inRest) {
-  IndexAnalysis::Assumption assumption(indices, inRest);
-  return llvm::all_of(loop.getBody()->getOps<MaskOp>(), [&](MaskOp op) {
-    return !neededConditions(op, indices).any();
-  });
-}
-
 /// Splits off the iterations at one end of \p loop that hold all its partial
 /// tiles, if there are such. Returns true if it did.
 static bool peel(scf::ForOp loop) {
-  std::optional<int64_t> step = getConstantIntValue(loop.getStep());
   IndexAnalysis indices;
-  bool masked = llvm::any_of(loop.getBody()->getOps<MaskOp>(), [&](MaskOp op) {
-    return neededConditions(op, indices).any();
-  });
-  if (!masked || !step || *step <= 0 || loop.getUnsignedCmp())
-    return false;
-  IndexExpr iteration = indices.get(loop.getInductionVar());
+  auto isPartial = [&] {
+    return llvm::any_of(loop.getBody()->getOps<MaskOp>(), [&](MaskOp op) {
+      return neededConditions(op, indices).any();
+    });
+  };
   // Two tiles straddle a diagonal at most where query and key tiles are
   // shifted.
   constexpr int64_t mostPartial = 2;
-  for (int64_t count = 1; count <= mostPartial; ++count)
-    for (LoopEnd end : {LoopEnd::First, LoopEnd::Last}) {
-      if (end == LoopEnd::Last && *step != 1)
-        continue;
-      IndexExpr inRest =
-          end == LoopEnd::First
-              ? iteration - indices.get(loop.getLowerBound()) - *step * count
-              : indices.get(loop.getUpperBound()) - count - 1 - iteration;
-      if (!allFull(loop, indices, inRest))
-        continue;
-      splitLoop(loop, end, count, indices);
-      return true;
-    }
-  return false;
+  return isPartial() && splitLoopWhere(loop, mostPartial, indices, [&] {
+                          return !isPartial();
+                        }).has_value();
 }
 
 namespace {

@@ -156,3 +156,29 @@ scf::ForOp flamia::splitLoop(scf::ForOp loop, LoopEnd end, int64_t count,
     });
   return apart;
 }
+
+std::optional<scf::ForOp>
+flamia::splitLoopWhere(scf::ForOp loop, int64_t most, IndexAnalysis &indices,
+                       llvm::function_ref<bool()> holds) {
+  std::optional<int64_t> step = getConstantIntValue(loop.getStep());
+  if (!step || *step <= 0 || loop.getUnsignedCmp())
+    return std::nullopt;
+  IndexExpr iteration = indices.get(loop.getInductionVar());
+  for (int64_t count = 1; count <= most; ++count)
+    for (LoopEnd end : {LoopEnd::First, LoopEnd::Last}) {
+      if (end == LoopEnd::Last && *step != 1)
+        continue;
+      IndexExpr inRest =
+          end == LoopEnd::First
+              ? iteration - indices.get(loop.getLowerBound()) - *step * count
+              : indices.get(loop.getUpperBound()) - count - 1 - iteration;
+      bool proven;
+      {
+        IndexAnalysis::Assumption assumption(indices, inRest);
+        proven = holds();
+      }
+      if (proven)
+        return splitLoop(loop, end, count, indices);
+    }
+  return std::nullopt;
+}

@@ -34,6 +34,15 @@ enum class LoopEnd { First, Last };
 mlir::scf::ForOp splitLoop(mlir::scf::ForOp loop, LoopEnd end, int64_t count,
                            IndexAnalysis &indices);
 
+/// Splits off, at one end of \p loop, the fewest iterations (at most \p most)
+/// without which \p holds, which is asked for under the assumption that the
+/// iteration is one of the rest. Returns what splitLoop did, or nothing if no
+/// split helps. A loop whose step is no positive constant, or that compares
+/// unsigned, is left alone.
+std::optional<mlir::scf::ForOp>
+splitLoopWhere(mlir::scf::ForOp loop, int64_t most, IndexAnalysis &indices,
+               llvm::function_ref<bool()> holds);
+
 } // namespace flamia
 
 #endif // FLAMIA_PASSES_ANALYSIS_KERNELS_H
