@@ -1,22 +1,11 @@
 //===- Convert.cpp - Bit exact cvt of the narrow formats ------------------===//
 
 #include "flamia/Sim/Units/Convert.h"
+#include "Bits.h"
 #include <cstring>
 
 namespace flamia::sim {
 namespace {
-
-float asFloat(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-uint32_t asBits(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
 
 /// A format of `mantissa` stored bits and exponent bias `bias`. `maxCode` is
 /// the code of the largest finite value, `nanCode` what a cvt makes of NaN.

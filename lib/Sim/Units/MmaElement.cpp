@@ -1,6 +1,7 @@
 //===- MmaElement.cpp - One element of D, exactly -------------------------===//
 
 #include "MmaElement.h"
+#include "Bits.h"
 #include "MmaKernel.h"
 #include "flamia/Sim/Units/Convert.h"
 #include <algorithm>
@@ -10,17 +11,6 @@
 namespace flamia::sim {
 
 namespace {
-
-float asFloat(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-uint32_t asBits(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
 
 /// A term of the sum: `value` is exact, `exponent` what section 11 aligns by.
 struct Term {

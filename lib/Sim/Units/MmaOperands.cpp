@@ -1,6 +1,7 @@
 //===- MmaOperands.cpp - Decoded operands of tcgen05.mma ------------------===//
 
 #include "MmaOperands.h"
+#include "Bits.h"
 #include "Message.h"
 #include "MmaKernel.h"
 #include "Padded.h"
@@ -13,12 +14,6 @@
 namespace flamia::sim {
 
 namespace {
-
-float asFloat(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 
 /// What a bit pattern decodes to.
 struct Element {

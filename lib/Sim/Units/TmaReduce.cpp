@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Bits.h"
 #include "Message.h"
 #include "flamia/Sim/Units/Convert.h"
 #include "flamia/Sim/Units/TensorMap.h"
@@ -31,17 +32,6 @@ void combineAll(uint8_t *dst, const uint8_t *src, uint64_t size,
     x = combine(x, y);
     std::memcpy(dst + i, &x, sizeof(T));
   }
-}
-
-float asFloat(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-uint32_t asBits(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
 }
 
 /// Integers; inc and dec exist for u32 only.
