@@ -1,6 +1,7 @@
 //===- Cluster.cpp - Warps, fragments and their scheduling ----------------===//
 
 #include "ExecAsync.h"
+#include "ExecRegisters.h"
 #include "Hazard.h"
 #include "Machine.h"
 #include "RegisterChecks.h"
@@ -146,6 +147,8 @@ bool Cluster::waitOver(Warp &warp, const Fragment &f) {
     return clusterGeneration != f.wait.generation;
   case Wait::PairAlloc:
     return ctas[cta.rank ^ 1]->pairAllocs >= f.wait.generation;
+  case Wait::Registers:
+    return cta.registerPool >= f.wait.id;
   case Wait::TmemAlloc:
     return cta.tensorMemory().allocatedColumns() != f.wait.generation;
   }
@@ -156,6 +159,7 @@ bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
   Exec x(*this, warp, index);
   const std::vector<Instr> &code = x.kernel.code;
   bool checkRegisters = x.check(Check::Uninit) || x.check(Check::TmemWait);
+  bool checkPressure = x.check(Check::SetMaxNReg) && !x.kernel.pressure.empty();
   for (unsigned n = 0; n < limit; ++n) {
     Fragment &f = warp.fragments[index];
     const Instr &i = code[f.pc];
@@ -179,6 +183,11 @@ bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
       continue;
     }
     if (!resumed) {
+      if (checkPressure && !warp.registerChanges.empty() &&
+          x.kernel.pressure[f.pc] > warp.ownedRegisters) {
+        reportPressure(x, i);
+        return false;
+      }
       if ((checkRegisters || warp.anyPending) && !checkUses(x, i, mask))
         return false;
       if (i.flags & flagAligned && mask != warp.live &&
@@ -254,6 +263,8 @@ void Cluster::finishWarp(Warp &warp) {
   finishLaneCopies(*this, warp, warpLanes, 0);
   if (hazards)
     hazards->exitWarp(warp);
+  if (!failed())
+    exitRegisters(*this, warp);
   if (--cta.liveWarps == 0)
     finishCta(cta);
 }

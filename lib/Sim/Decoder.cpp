@@ -533,11 +533,12 @@ bool Decoder::decodeInstruction() {
   }
   using Family = bool (*)(Decoder &);
   static const Family families[] = {
-      decodeMove,    decodeInteger, decodeLogic,     decodeFloat,
-      decodeHalf,    decodeMath,    decodeCompare,   decodeConvert,
-      decodeControl, decodeMemory,  decodeAtomic,    decodeMatrix,
-      decodeWarp,    decodeBarrier, decodeMbarrier,  decodeCopy,
-      decodeTensor,  decodeMmaSync, decodeTensorMap, decodeLaunchControl};
+      decodeMove,     decodeInteger, decodeLogic,     decodeFloat,
+      decodeHalf,     decodeMath,    decodeCompare,   decodeConvert,
+      decodeControl,  decodeMemory,  decodeAtomic,    decodeMatrix,
+      decodeWarp,     decodeBarrier, decodeMbarrier,  decodeCopy,
+      decodeTensor,   decodeMmaSync, decodeTensorMap, decodeLaunchControl,
+      decodeRegisters};
   bool known = false;
   for (Family family : families) {
     known = family(*this);
@@ -550,6 +551,8 @@ bool Decoder::decodeInstruction() {
     return fail("unknown instruction '" + in->opcode + "'");
   if (!quals.empty())
     return failForm();
+  if (!checkAvailable())
+    return false;
   // Arithmetic on something undefined gives something undefined; the use that
   // matters (address, guard, store, operand of another unit) is the error.
   if (out->unit == Unit::Alu || out->unit == Unit::Fma ||

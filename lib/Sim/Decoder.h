@@ -108,6 +108,10 @@ private:
   bool layoutRegisters();
   bool layoutShared();
   bool decodeInstruction();
+  /// Availability.cpp: reads .target and .version; whether the instruction
+  /// being decoded exists for them.
+  bool readVersion();
+  bool checkAvailable();
   bool specialRegister(llvm::StringRef name, unsigned bits, Src &s);
   void buildControlFlow();
   Src regPlace(uint32_t reg) const { return {0, regOffsets[reg]}; }
@@ -142,6 +146,7 @@ bool decodeCompare(Decoder &d);
 bool decodeConvert(Decoder &d);
 bool decodeMove(Decoder &d);
 bool decodeControl(Decoder &d);
+bool decodeRegisters(Decoder &d);
 bool decodeMemory(Decoder &d);
 bool decodeAtomic(Decoder &d);
 bool decodeMatrix(Decoder &d);

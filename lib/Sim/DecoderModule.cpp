@@ -1,6 +1,7 @@
 //===- DecoderModule.cpp - Modules, layout, control flow ------------------===//
 
 #include "Decoder.h"
+#include "Liveness.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
@@ -261,6 +262,12 @@ void Decoder::buildControlFlow() {
     if (!((i.flags & flagBranch || isExit(i)) && !conditional))
       succ[b].push_back(last + 1 < n ? blockOf[last + 1] : exit);
   }
+  if (kernel->setsRegisters) {
+    std::vector<uint8_t> widths;
+    for (const ptx::Register &r : fn->registers)
+      widths.push_back(uint8_t(ptx::bitsOf(r.cls)));
+    computePressure(program, *kernel, {first, succ}, widths);
+  }
   PostDominators pdom(std::move(succ));
   for (size_t i = 0; i < n; ++i)
     if (code[i].flags & flagBranch) {
@@ -320,12 +327,8 @@ bool Decoder::decodeKernel() {
 llvm::Error Decoder::run() {
   program.fileName = ast.fileName;
   program.files = ast.files;
-  StringRef target = ast.target;
-  target.consume_front("sm_");
-  target = target.take_while([](char c) { return c >= '0' && c <= '9'; });
-  if (target.getAsInteger(10, program.smVersion))
-    return ptx::ptxError(ast.fileName, 1,
-                         "unknown target '" + Twine(ast.target) + "'");
+  if (!readVersion())
+    return ptx::ptxError(ast.fileName, 1, errorText);
   program.arch = program.smVersion == 103 ? MmaArch::SM103a : MmaArch::SM100a;
   bool ok = layoutModule();
   for (const ptx::Function &f : ast.functions) {

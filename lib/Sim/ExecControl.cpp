@@ -112,11 +112,6 @@ Flow trap(Exec &x, const Instr &i, uint32_t mask) {
 Flow nothing(Exec &, const Instr &, uint32_t) { return Flow::Next; }
 Flow pause(Exec &, const Instr &, uint32_t) { return Flow::Yield; }
 
-Flow setMaxRegisters(Exec &x, const Instr &i, uint32_t) {
-  x.warp.registerLimit = unsigned(i.imm);
-  return Flow::Next;
-}
-
 } // namespace
 
 bool decodeControl(Decoder &d) {
@@ -184,27 +179,6 @@ bool decodeControl(Decoder &d) {
       d.failForm();
     o.fn = nothing;
     d.expectOps(0);
-    return true;
-  }
-  if (base == "setmaxnreg") {
-    StringRef dir = d.takeAny({"inc", "dec"});
-    bool sync = d.take("sync"), aligned = d.take("aligned");
-    Type t = d.takeType();
-    if (dir.empty() || !sync || !aligned || t != Type::U32) {
-      d.failForm();
-      return true;
-    }
-    int64_t n;
-    if (!d.expectOps(1) || !d.immediate(d.op(0), n, "the register count"))
-      return true;
-    if (n < 24 || n > 256 || n % 8) {
-      d.fail("setmaxnreg count " + llvm::Twine(n) +
-             " is no multiple of 8 in 24..256");
-      return true;
-    }
-    o.imm = n;
-    o.fn = setMaxRegisters;
-    o.flags |= flagAligned;
     return true;
   }
   if (base == "prefetch" || base == "prefetchu" || base == "applypriority" ||

@@ -1,5 +1,6 @@
 //===- Launch.cpp - Running a grid ----------------------------------------===//
 
+#include "ExecRegisters.h"
 #include "Hazard.h"
 #include "Machine.h"
 
@@ -104,6 +105,13 @@ private:
     if (shared > maxShared)
       return fail("shared memory of " + Twine(shared) +
                   " bytes exceeds the limit of " + Twine(maxShared));
+    if (state.kernel->setsRegisters) {
+      uint64_t registers = (threads + 127) / 128 * 128 * entryRegisters(info);
+      if (registers > 65536)
+        return fail("block of " + Twine(threads) + " threads with " +
+                    Twine(entryRegisters(info)) +
+                    " registers each exceeds the 65536 of an SM");
+    }
     // Hostile text must not take all memory of the host.
     uint64_t warps = (threads + warpLanes - 1) / warpLanes * ctas;
     uint64_t host =

@@ -37,6 +37,7 @@ struct Wait {
     WarpSync,       ///< other lanes of the member mask
     ClusterBarrier, ///< generation
     TmemAlloc,      ///< free columns
+    Registers,      ///< id registers a thread more from the CTA's pool
     PairAlloc       ///< the peer's alloc; generation
   } kind = None;
   bool timedOut = false; ///< TryWait: give up and return false.
@@ -103,7 +104,8 @@ struct Warp {
   uint32_t laneGroup[warpLanes] = {}; ///< Number of the open cp.async group.
   std::vector<TmemOp> tmemOps;        ///< tcgen05.ld/st not yet carried out.
   uint64_t byUnit[unsigned(Unit::Tmem) + 1] = {}; ///< Instructions executed.
-  unsigned registerLimit = 0;                     ///< From setmaxnreg, 0: none.
+  unsigned ownedRegisters = 0; ///< A thread, 0: not known (setmaxnreg).
+  std::vector<const Instr *> registerChanges; ///< setmaxnreg, as executed.
   uint64_t clusterWait = 0; ///< Cluster-barrier generation arrived at.
 };
 
@@ -133,6 +135,8 @@ struct Cta {
   std::unique_ptr<Tmem> tmem;
   bool tmemRelinquished = false;
   uint32_t pairAllocs = 0; ///< tcgen05.alloc.cta_group::2 begun.
+  /// Registers a thread of one warp that setmaxnreg.dec has given back.
+  uint32_t registerPool = 0;
   std::vector<Mbarrier> mbarriers;
   std::vector<int32_t> mbarrierAt; ///< Per 8 bytes of shared memory, -1 none.
   unsigned liveWarps = 0;

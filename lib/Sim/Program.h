@@ -258,6 +258,10 @@ struct Kernel {
   std::vector<ptx::SourceLoc> locs;
   bool usesTensor = false;
   unsigned ctaGroup = 0; ///< Of all its tcgen05 instructions, 0: none has one.
+  /// With setmaxnreg: registers that the values alive at each instruction need
+  /// at least (Liveness.cpp). Empty without.
+  std::vector<uint16_t> pressure;
+  bool setsRegisters = false; ///< Has a setmaxnreg.
 };
 
 /// A .global or .const variable at its simulated address.
@@ -276,6 +280,8 @@ struct Program {
   std::vector<ModuleVariable> variables;
   MmaArch arch = MmaArch::SM100a;
   unsigned smVersion = 100; ///< 90, 100, 103
+  char targetSuffix = 0;    ///< a or f
+  unsigned ptxVersion = 0;  ///< Ten times the .version.
 };
 
 /// Decodes a parsed module. Errors as Module::parse.

@@ -35,6 +35,10 @@ static std::string describeWait(Cta &cta, const Fragment &f) {
     return "waits at the cluster barrier";
   case Wait::PairAlloc:
     return "waits for the other CTA of the pair to allocate tensor memory";
+  case Wait::Registers:
+    return "waits for " + std::to_string(f.wait.id) +
+           " more registers a thread, the CTA's pool holds " +
+           std::to_string(cta.registerPool) + " of one warp";
   case Wait::TmemAlloc:
     return "waits for " + std::to_string(f.wait.id) +
            " free columns of tensor memory, " +

@@ -150,19 +150,13 @@ DeviceMemory::encodeTensorMap(const TensorMapSpec &spec) {
 //===----------------------------------------------------------------------===//
 
 static const std::pair<const char *, Check> checkNames[] = {
-    {"bounds", Check::Bounds},
-    {"alignment", Check::Alignment},
-    {"uninit", Check::Uninit},
-    {"tmem-wait", Check::TmemWait},
-    {"tmem-alloc", Check::TmemAlloc},
-    {"tmem-lanes", Check::TmemLanes},
-    {"converge", Check::Converge},
-    {"barrier", Check::Barrier},
-    {"descriptor", Check::Descriptor},
-    {"readonly", Check::Readonly},
-    {"race", Check::Race},
-    {"proxy-fence", Check::ProxyFence},
-    {"tcgen05-fence", Check::TensorFence},
+    {"bounds", Check::Bounds},          {"alignment", Check::Alignment},
+    {"uninit", Check::Uninit},          {"tmem-wait", Check::TmemWait},
+    {"tmem-alloc", Check::TmemAlloc},   {"tmem-lanes", Check::TmemLanes},
+    {"converge", Check::Converge},      {"barrier", Check::Barrier},
+    {"descriptor", Check::Descriptor},  {"readonly", Check::Readonly},
+    {"setmaxnreg", Check::SetMaxNReg},  {"race", Check::Race},
+    {"proxy-fence", Check::ProxyFence}, {"tcgen05-fence", Check::TensorFence},
     {"ptx-order", Check::PtxOrder}};
 
 CheckSet CheckSet::all() {
@@ -170,6 +164,13 @@ CheckSet CheckSet::all() {
   for (auto [name, check] : checkNames)
     set.set(check, check != Check::PtxOrder);
   return set;
+}
+
+std::vector<StringRef> CheckSet::names() {
+  std::vector<StringRef> names;
+  for (auto [name, check] : checkNames)
+    names.push_back(name);
+  return names;
 }
 
 Expected<CheckSet> CheckSet::parse(StringRef list) {

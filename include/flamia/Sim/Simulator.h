@@ -197,6 +197,7 @@ enum class Check : unsigned {
   Barrier,     ///< mbarrier misuse: not initialised, too many arrivals, ...
   Descriptor,  ///< Illegal MMA descriptors and tensor-map use.
   Readonly,    ///< Write to a buffer that the kernel may only read.
+  SetMaxNReg,  ///< Misuse of setmaxnreg; more registers than it leaves.
   Race,        ///< Conflicting accesses that nothing orders.
   ProxyFence,  ///< Generic writes seen by the async proxy without a fence.
   TensorFence, ///< Missing tcgen05.fence around thread synchronisation.
@@ -208,6 +209,8 @@ public:
   /// Everything except PtxOrder.
   static CheckSet all();
   static CheckSet none() { return CheckSet(); }
+  /// All names for --checks, in the order of the enumeration.
+  static std::vector<llvm::StringRef> names();
   /// Parses "all", "none" or a comma-separated list of names, each of which may
   /// be preceded by '-' to take it out ("all,-uninit").
   static llvm::Expected<CheckSet> parse(llvm::StringRef list);
