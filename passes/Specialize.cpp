@@ -433,6 +433,8 @@ void ExtentSolver::followGlobal(Operation *op) {
     tile = load.getResult(), global = load.getSource();
   else if (auto load = dyn_cast<LoadScaledOp>(op))
     tile = load.getResult(), global = load.getSource();
+  else if (auto load = dyn_cast<LoadPayloadOp>(op))
+    tile = load.getResult(), global = load.getSource();
   else if (isa<StoreOp, StorePayloadOp>(op))
     tile = op->getOperand(0), global = op->getOperand(1);
   if (!tile || nodesOf(global).empty())

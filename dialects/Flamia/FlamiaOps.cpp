@@ -173,6 +173,23 @@ LogicalResult LoadScaledOp::verify() {
                       getAlong());
 }
 
+LogicalResult LoadPayloadOp::verify() {
+  ScaledType type = getResult().getType();
+  if (failed(verifyPlace(*this, "source", getSource(), getIndices(),
+                         type.getRows(), getLimit())) ||
+      failed(verifyElement(*this, "source", getSource().getType(), "result",
+                           type)))
+    return failure();
+  if (!isa<Float8E8M0FNUType>(type.getScaleType()))
+    return emitOpError("expected scale type f8E8M0FNU, but got ")
+           << type.getScaleType();
+  if (!fits(type.getBlockRows(), type.getRows()) ||
+      !fits(type.getBlockCols(), type.getCols()))
+    return emitOpError("expected one scale block for the whole tile, but got ")
+           << type;
+  return success();
+}
+
 LogicalResult StoreOp::verify() {
   Type type = getValue().getType();
   if (failed(verifyExtents(*this, "value", type)) ||
@@ -276,6 +293,21 @@ LogicalResult QuantizeOp::verify() {
       exponent && (int32_t(*exponent) < -127 || int32_t(*exponent) > 127))
     return emitOpError("expected an exponent from -127 to 127, but got ")
            << int32_t(*exponent);
+  // 255 takes any byte to either end.
+  if (std::optional<uint32_t> shift = getShiftBy();
+      shift && (int32_t(*shift) < -255 || int32_t(*shift) > 255))
+    return emitOpError("expected a shift from -255 to 255, but got ")
+           << int32_t(*shift);
+  if (!getShift())
+    return success();
+  auto [shiftRows, shiftCols] = getTileShape(getShift().getType());
+  if (shiftCols != 1 || (shiftRows != 1 && !fits(shiftRows, type.getRows())))
+    return emitOpError("expected one shift, or one for each row of ")
+           << type << ", but got " << getShift().getType();
+  if (shiftRows != 1 && !fits(type.getBlockRows(), 1))
+    return emitOpError("expected blocks of one row for a shift for each row, "
+                       "but got ")
+           << type;
   return success();
 }
 

@@ -59,6 +59,9 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
       `flamia-check-causality` has nothing to prove for that output.
     - argument attribute `flamia.derived_from = "k"` names the argument whose data a scalar
       or a tensor was computed from beforehand (a per-tensor scale, for instance).
+    - argument attribute `flamia.folded = {exponent = "e(q) - max128(e(q))", ...}` says which
+      power of two an argument holds, so that `flamia-fold-scales` may use it
+      (docs/fold-scales.md gives the forms and the grammar).
 
     Example:
 
@@ -229,6 +232,28 @@ def LoadScaledOp : Flamia_Op<"load_scaled", [AttrSizedOperandSegments, MemoryEff
   let hasVerifier = 1;
 }
 
+def LoadPayloadOp : Flamia_Op<"load_payload", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "reads a quantized tile with all scales 1";
+  let description = [{
+    The payload as by `flamia.load_scaled`; there is no array of scales, every one is 2^0.
+    The result's scale block is the whole tile. `flamia-fold-scales` makes it where the
+    scales of a tile have moved elsewhere.
+
+    Example:
+
+    ```mlir
+    %k = flamia.load_payload %k_data[%row, %head, %c0] limit %end
+       : memref<?x?x128xf8E4M3FN> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 128x128>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices, Optional<Index>:$limit);
+  let results = (outs Flamia_Scaled:$result);
+  let assemblyFormat = [{
+    $source `[` $indices `]` (`limit` $limit^)? attr-dict `:` type($source) `->` qualified(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
 def StoreOp : Flamia_Op<"store", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "writes a tile to a global tensor";
   let description = [{
@@ -344,7 +369,7 @@ def DotOp : Flamia_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
 // Quantization and rounding
 //===----------------------------------------------------------------------===//
 
-def QuantizeOp : Flamia_Op<"quantize", [Pure]> {
+def QuantizeOp : Flamia_Op<"quantize", [AttrSizedOperandSegments, Pure]> {
   let summary = "rounds a tile to a scaled type";
   let description = [{
     Without `exponent` each block's scale is the smallest power of two with
@@ -355,6 +380,11 @@ def QuantizeOp : Flamia_Op<"quantize", [Pure]> {
 
     With `rows n` only the first n rows count (the others have payload 0).
 
+    `shift` and `shift_by` multiply the logical values by a power of two after rounding:
+    payloads stay, each scale byte b becomes `b + shift + shift_by`, clamped to [0, 254]
+    once, after both. `shift` holds integers, one for all rows or one for each (then a block
+    has one row); a NaN there gives byte 255, and byte 255 stays 255.
+
     Examples:
 
     ```mlir
@@ -362,12 +392,16 @@ def QuantizeOp : Flamia_Op<"quantize", [Pure]> {
        -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
     %v8 = flamia.quantize %v rows %n : tensor<128x128xf32>
        -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>
+    %ds8 = flamia.quantize %ds shift(%e : tensor<1x1xf32>) shift_by -8 : tensor<128x128xf32>
+       -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
     ```
   }];
-  let arguments = (ins Flamia_F32Tile:$source, Optional<Index>:$rows, OptionalAttr<I32Attr>:$exponent);
+  let arguments = (ins Flamia_F32Tile:$source, Optional<Index>:$rows, OptionalAttr<I32Attr>:$exponent,
+    Optional<Flamia_F32Tile>:$shift, OptionalAttr<I32Attr>:$shift_by);
   let results = (outs Flamia_Scaled:$result);
   let assemblyFormat = [{
-    $source (`rows` $rows^)? (`exponent` $exponent^)? attr-dict `:` type($source) `->` qualified(type($result))
+    $source (`rows` $rows^)? (`exponent` $exponent^)? (`shift` `(` $shift^ `:` type($shift) `)`)?
+    (`shift_by` $shift_by^)? attr-dict `:` type($source) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
+#include "dialects/Flamia/Folded.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
@@ -291,6 +292,8 @@ LogicalResult KernelOp::verify() {
         failed(verifyArgumentAttributes(
             *this, getArgName(index), type,
             cast<DictionaryAttr>(getArgAttrsAttr()[index]))))
+      return failure();
+    if (failed(verifyFolded(*this, index)))
       return failure();
   }
   if (getBody().front().empty() || !isa<ReturnOp>(getBody().front().back()))

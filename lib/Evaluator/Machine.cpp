@@ -107,6 +107,7 @@ LogicalResult Machine::run(Operation *op) {
       .Case([&](WorkItemOp o) { return runWorkItemOp(o); })
       .Case([&](LoadOp o) { return runLoad(o); })
       .Case([&](LoadScaledOp o) { return runLoadScaled(o); })
+      .Case([&](LoadPayloadOp o) { return runLoadPayload(o); })
       .Case([&](StoreOp o) { return runStore(o); })
       .Case([&](StorePayloadOp o) { return runStorePayload(o); })
       .Case([&](StoreScalesOp o) { return runStoreScales(o); })

@@ -72,6 +72,7 @@ private:
   // Memory.cpp
   mlir::LogicalResult runLoad(LoadOp op);
   mlir::LogicalResult runLoadScaled(LoadScaledOp op);
+  mlir::LogicalResult runLoadPayload(LoadPayloadOp op);
   mlir::LogicalResult runStore(StoreOp op);
   mlir::LogicalResult runStorePayload(StorePayloadOp op);
   mlir::LogicalResult runStoreScales(StoreScalesOp op);

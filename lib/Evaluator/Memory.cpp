@@ -152,6 +152,29 @@ LogicalResult Machine::runLoadScaled(LoadScaledOp op) {
   return success();
 }
 
+LogicalResult Machine::runLoadPayload(LoadPayloadOp op) {
+  const Buffer &buffer = *slot(op.getSource()).buffer;
+  SmallVector<int64_t> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  ScaledType type = op.getResult().getType();
+  std::optional<int64_t> limit;
+  if (op.getLimit())
+    limit = integer(op.getLimit());
+  FailureOr<Window> window =
+      windowOf(op, buffer, indices, limit, type.getRows(), type.getCols());
+  if (failed(window))
+    return failure();
+  ScaledTile result(type);
+  result.scales.assign(result.scales.size(), numerics::e8m0One);
+  for (int64_t r = 0; r < window->rows; ++r)
+    std::memcpy(&result.payload[size_t(r * type.getCols())],
+                buffer.bytes.data() + window->offset + r * window->rowStride,
+                size_t(window->cols));
+  setScaled(op.getResult(), std::move(result));
+  return success();
+}
+
 LogicalResult Machine::runStore(StoreOp op) {
   Buffer &buffer = *slot(op.getTarget()).buffer;
   SmallVector<int64_t> indices;

@@ -120,6 +120,15 @@ static uint8_t scaleByteFor(float amax, float largest) {
   return uint8_t(std::clamp(exponent - (fraction == 0.5) + 127, 0, 254));
 }
 
+/// The byte after `shift` and `shift_by`; NaN, in the byte or the shift, stays.
+static uint8_t shifted(uint8_t byte, float shift, int64_t shiftBy) {
+  if (byte == numerics::e8m0NaN || std::isnan(shift))
+    return numerics::e8m0NaN;
+  // Beyond 512 either way every byte is at an end.
+  auto whole = int64_t(std::clamp(shift, -512.0f, 512.0f));
+  return uint8_t(std::clamp<int64_t>(byte + whole + shiftBy, 0, 254));
+}
+
 LogicalResult Machine::runQuantize(QuantizeOp op) {
   const Tile &from = tile(op.getSource());
   ScaledType type = op.getResult().getType();
@@ -152,7 +161,13 @@ LogicalResult Machine::runQuantize(QuantizeOp op) {
         else
           byte = scaleByteFor(amax, largest);
       }
-      to.scales[to.scaleIndex(r0, c0)] = byte;
+      float shift = 0;
+      if (op.getShift()) {
+        const Tile &shifts = tile(op.getShift());
+        shift = shifts.at(shifts.rows == 1 ? 0 : r0, 0);
+      }
+      to.scales[to.scaleIndex(r0, c0)] =
+          shifted(byte, shift, int32_t(op.getShiftBy().value_or(0)));
       if (!finite)
         continue;
       for (int64_t r = r0; r < end; ++r)

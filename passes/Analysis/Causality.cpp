@@ -83,7 +83,7 @@ void CausalityAnalysis::visitOp(Operation *op) {
     return visitLoop(op);
   if (isa<scf::IfOp>(op))
     return visitBranch(op);
-  if (isa<LoadOp, LoadScaledOp>(op))
+  if (isa<LoadOp, LoadScaledOp, LoadPayloadOp>(op))
     return visitLoad(op);
   if (auto mask = dyn_cast<MaskOp>(op))
     return visitMask(mask);
@@ -209,10 +209,14 @@ int64_t CausalityAnalysis::sharingOf(LoadScaledOp op) {
 }
 
 void CausalityAnalysis::visitLoad(Operation *op) {
-  auto load = dyn_cast<LoadOp>(op);
   auto scaled = dyn_cast<LoadScaledOp>(op);
-  Value source = load ? load.getSource() : scaled.getSource();
-  OperandRange position = load ? load.getIndices() : scaled.getIndices();
+  auto payload = dyn_cast<LoadPayloadOp>(op);
+  auto load = dyn_cast<LoadOp>(op);
+  // All three read a global tensor at one index for each dimension.
+  Value source = op->getOperand(0);
+  OperandRange position = scaled    ? scaled.getIndices()
+                          : payload ? payload.getIndices()
+                                    : load.getIndices();
   auto arg = dyn_cast<BlockArgument>(source);
   State state;
   if (arg && !position.empty()) {

@@ -883,3 +883,198 @@ func.func @work_item_rank_0(%x: memref<i32>) {
   %a, %b, %c, %d = flamia.work_item %x : memref<i32>
   return
 }
+
+// -----
+
+flamia.kernel @quantize_shift_by_range() parameters {} grid(1) {
+  %f0 = arith.constant 0.0 : f32
+  %t = flamia.full %f0 : tensor<128x128xf32>
+  // expected-error @+1 {{expected a shift from -255 to 255, but got 256}}
+  %q = flamia.quantize %t shift_by 256 : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @quantize_shift_shape() parameters {} grid(1) {
+  %f0 = arith.constant 0.0 : f32
+  %t = flamia.full %f0 : tensor<128x128xf32>
+  %e = flamia.full %f0 : tensor<1x128xf32>
+  // expected-error @+1 {{expected one shift, or one for each row of '!flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>', but got 'tensor<1x128xf32>'}}
+  %q = flamia.quantize %t shift(%e : tensor<1x128xf32>) : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @quantize_shift_block() parameters {} grid(1) {
+  %f0 = arith.constant 0.0 : f32
+  %t = flamia.full %f0 : tensor<128x128xf32>
+  %e = flamia.full %f0 : tensor<128x1xf32>
+  // expected-error @+1 {{expected blocks of one row for a shift for each row, but got '!flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>'}}
+  %q = flamia.quantize %t shift(%e : tensor<128x1xf32>) : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @load_payload_scale(%x: memref<?x64xf4E2M1FN>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{expected scale type f8E8M0FNU, but got 'f8E4M3FN'}}
+  %q = flamia.load_payload %x[%c0, %c0] : memref<?x64xf4E2M1FN> -> !flamia.scaled<128x64, f4E2M1FN by f8E4M3FN per 128x64>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @load_payload_block(%x: memref<?x64xf8E4M3FN>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{expected one scale block for the whole tile, but got '!flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>'}}
+  %q = flamia.load_payload %x[%c0, %c0] : memref<?x64xf8E4M3FN> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' to be a dictionary with the string 'exponent', but got "e(q)"}}
+flamia.kernel @folded_dictionary(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = "e(q)"}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' to have no entries but 'exponent', 'along', 'of', 'negate' and 'plus', but got {exponent = "e(q)", minus = 1 : i64}}}
+flamia.kernel @folded_entries(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "e(q)", minus = 1}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{exponent of argument 'x': expected a number, e(ARG), max32(e(ARG)) or max128(e(ARG)), but got 'max64(e(q))' in 'e(q) - max64(e(q))'}}
+flamia.kernel @folded_symbol(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "e(q) - max64(e(q))"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{exponent of argument 'x': expected the name of a payload argument, but got 'k)' in 'e(k)'}}
+flamia.kernel @folded_unknown(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "e(k)"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{exponent of argument 'x': expected the name of a payload argument, but got 'x)' in 'e(x)'}}
+flamia.kernel @folded_no_payload(%x: memref<?x?x128xf32> {flamia.folded = {exponent = "e(x)"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{exponent of argument 'x': expected ')', but got '' in 'max32(e(q)'}}
+flamia.kernel @folded_parenthesis(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "max32(e(q)"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{exponent of argument 'x': expected '(', but got 'e(q)' in 'max32 e(q)'}}
+flamia.kernel @folded_open(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "max32 e(q)"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{exponent of argument 'x': expected '+', '-' or the end, but got 'e(q)' in '8 e(q)'}}
+flamia.kernel @folded_end(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "8 e(q)"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{exponent of argument 'x': expected a number up to 4096, but got '99999999999999999999' in 'e(q) + 99999999999999999999'}}
+flamia.kernel @folded_number(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "e(q) + 99999999999999999999"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' only on an argument that is read, but got {exponent = "8"}}}
+flamia.kernel @folded_written(%x: memref<?x?x128xf32> {flamia.folded = {exponent = "8"}}) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0, %c0] : memref<?x?x128xf32> -> tensor<1x128xf32>
+  flamia.store %t, %x[%c0, %c0, %c0] : tensor<1x128xf32>, memref<?x?x128xf32>
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected argument 'x' with 'flamia.folded' to be scales [tiles, heads, 512], f32 [tiles, heads] or f32 [tiles, heads, 128], but got 'memref<?x?x64xf32>'}}
+flamia.kernel @folded_type(%x: memref<?x?x64xf32> {flamia.folded = {exponent = "8"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' to have 'along', "rows" or "cols", but got {exponent = "0"}}}
+flamia.kernel @folded_along(%x: memref<?x?x512xf8E8M0FNU> {flamia.folded = {exponent = "0"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' to have 'along' only for scales, but got {along = "rows", exponent = "0"}}}
+flamia.kernel @folded_along_vector(%x: memref<?x?x128xf32> {flamia.folded = {exponent = "0", along = "rows"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' along rows to name no single tokens: one scale spans 32, but got {along = "rows", exponent = "e(q)"}}}
+flamia.kernel @folded_along_rows(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x512xf8E8M0FNU> {flamia.folded = {exponent = "e(q)", along = "rows"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' of one number for a tile to name only max128, but got {exponent = "max32(e(q))"}}}
+flamia.kernel @folded_scalar(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?xf32> {flamia.folded = {exponent = "max32(e(q))"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' to have 'of', an f32 argument [tokens, heads], only for f32 [tiles, heads, 128], but got {exponent = "e(q)", of = "q"}}}
+flamia.kernel @folded_of(%q: memref<?x?x64xf8E4M3FN>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "e(q)", of = "q"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' to have 'plus', a number, only with 'of', but got {exponent = "8", plus = 8 : i64}}}
+flamia.kernel @folded_plus(%x: memref<?x?x128xf32> {flamia.folded = {exponent = "8", plus = 8}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.folded' of argument 'x' to have 'negate', without a value, only with 'plus', but got {exponent = "8", negate, of = "m"}}}
+flamia.kernel @folded_negate(%m: memref<?x?xf32>, %x: memref<?x?x128xf32> {flamia.folded = {exponent = "8", of = "m", negate}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected the arguments named in 'flamia.folded' of argument 'x' to have the same tokens and heads, but got ["tokens", "heads", "d"] and ["tokens", "kv_heads", "d"]}}
+flamia.kernel @folded_heads(%q: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens", "heads", "d"]}, %k: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens", "kv_heads", "d"]},
+    %x: memref<?x?x128xf32> {flamia.folded = {exponent = "e(q) + e(k)"}}) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected argument 'x' to have the heads of 'k', which 'flamia.folded' names, but got ["tiles", "heads", "rows"] and ["tokens", "kv_heads", "d"]}}
+flamia.kernel @folded_own_heads(%k: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens", "kv_heads", "d"]},
+    %x: memref<?x?x128xf32> {flamia.dims = ["tiles", "heads", "rows"], flamia.folded = {exponent = "e(k)"}}) {
+  flamia.return
+}

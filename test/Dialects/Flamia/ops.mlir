@@ -91,6 +91,13 @@ flamia.kernel @values(%data: memref<?x64xf8E4M3FN>, %scale: memref<?x?x512xf8E8M
   %p = flamia.quantize %maxs exponent -3 : tensor<128x128xf32> -> !p
   // CHECK: flamia.quantize %{{.*}} rows %c0 : tensor<128x128xf32> -> !flamia.scaled<128x128, {{.*}} per 1x32>
   %p2 = flamia.quantize %maxs rows %c0 : tensor<128x128xf32> -> !p
+  // CHECK: flamia.quantize %{{.*}} shift(%{{.*}} : tensor<128x1xf32>) shift_by -8 : tensor<128x128xf32>
+  %p3 = flamia.quantize %maxs shift(%max : tensor<128x1xf32>) shift_by -8 : tensor<128x128xf32> -> !p
+  // CHECK: flamia.quantize %{{.*}} rows %c0 exponent 1 shift(%{{.*}} : tensor<1x1xf32>) : tensor<128x128xf32>
+  %one = flamia.full %f0 : tensor<1x1xf32>
+  %p4 = flamia.quantize %maxs rows %c0 exponent 1 shift(%one : tensor<1x1xf32>) : tensor<128x128xf32> -> !p
+  // CHECK: flamia.load_payload %data[%c0, %c0] limit %c0 : memref<?x64xf8E4M3FN> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 128x64>
+  %unit = flamia.load_payload %data[%c0, %c0] limit %c0 : memref<?x64xf8E4M3FN> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 128x64>
   // CHECK: flamia.round_like %{{.*}}, %{{.*}} : tensor<128x1xf32>, !flamia.scaled<128x128, {{.*}}>
   %r = flamia.round_like %max, %p : tensor<128x1xf32>, !p
   // CHECK: flamia.dot {{.*}} -> tensor<128x64xf32>
@@ -114,5 +121,19 @@ flamia.kernel @unbound(%data: memref<?x?xf8E4M3FN> {flamia.dims = ["rows", "n"]}
   // CHECK: !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
   %q = flamia.load_scaled %data[%c0, %c0], %scale[%c0, %c0] along cols
      : memref<?x?xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
+  flamia.return
+}
+
+// What `flamia.folded` may say.
+// CHECK-LABEL: flamia.kernel @folded(
+// CHECK-SAME: %bytes: memref<?x?x512xf8E8M0FNU> {flamia.dims = ["tiles", "heads", "atom"], flamia.folded = {along = "cols", exponent = "e(q) + 2 * e(q) - max128(e(q)) - 8"}}
+flamia.kernel @folded(%q: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens", "heads", "d"]}, %m: memref<?x?xf32> {flamia.dims = ["tokens", "heads"]},
+    %bytes: memref<?x?x512xf8E8M0FNU> {flamia.dims = ["tiles", "heads", "atom"], flamia.folded = {exponent = "e(q) + 2 * e(q) - max128(e(q)) - 8", along = "cols"}},
+    %blocks: memref<?x?x512xf8E8M0FNU> {flamia.folded = {exponent = "max32( e( q ) )", along = "rows"}},
+    %tile: memref<?x?xf32> {flamia.folded = {exponent = "max128(e(q))"}},
+    %factor: memref<?x?x128xf32> {flamia.folded = {exponent = "-e(q)"}},
+    %vector: memref<?x?x128xf32> {flamia.dims = ["tiles", "heads", "rows"], flamia.folded = {of = "m", exponent = "0"}},
+    %bias: memref<?x?x128xf32> {flamia.folded = {of = "m", negate, plus = 8.0, exponent = "e(q) - max32(e(q))"}})
+    parameters {} grid(1) {
   flamia.return
 }
