@@ -3,11 +3,12 @@
 |*
 |* Microscaled causal attention on packed documents, for callers of any
 language.
-|* A thin layer over flamia/Runtime/Attention.h.
+|* A thin layer over flamia/Runtime/Attention.h and AttentionBackward.h.
 |*
-|* Memory and streams belong to the caller. flamia_forward_launch allocates
-|* nothing and waits for nothing, so it can be captured in a CUDA graph; all
-|* checks and uploads happen in flamia_attention_prepare.
+|* Memory and streams belong to the caller. flamia_forward_launch and
+|* flamia_backward_launch allocate nothing and wait for nothing, so they can be
+|* captured in a CUDA graph; all checks and uploads happen in
+|* flamia_attention_prepare and flamia_backward_prepare.
 |*
 |* Every function that can fail returns a status; flamia_last_error() has the
 |* message of the calling thread's last failure. No function exits or throws.
@@ -115,8 +116,7 @@ flamia_attention_workspace_tensor(const flamia_attention_config *config,
                                   flamia_tensor_info *info);
 
 /* Name of the index-th tensor that a backward needs to find unchanged, the
-   caller's own (q, k, v, o, lse) and those of the workspace; null after the
-   last. */
+   caller's own (v and o) and those of the workspace; null after the last. */
 const char *flamia_attention_saved_tensor(size_t index);
 
 typedef struct flamia_attention flamia_attention;
@@ -130,7 +130,8 @@ void flamia_attention_destroy(flamia_attention *attention);
 
 /* Device addresses. BF16: q and o [tokens, heads, head_dim], k and v [tokens,
    kv_heads, head_dim]; float32: lse [tokens, heads] (natural logarithm).
-   Tensors are row-major at multiples of 16, the workspace at one of 256. */
+   Tensors are row-major at multiples of 16, the workspace at one of 256. What
+   is written (o, lse, the workspace) must not overlap anything else. */
 typedef struct flamia_forward_tensors {
   uint64_t q, k, v, o, lse;
   uint64_t workspace, workspace_bytes;
@@ -149,6 +150,56 @@ void flamia_forward_plan_destroy(flamia_forward_plan *plan);
 /* Enqueues quantization and attention on `stream` (a CUstream or null). The
    simulator runs them to their end. */
 flamia_status flamia_forward_launch(flamia_forward_plan *plan, void *stream);
+
+/*===-- Backward
+ * ------------------------------------------------------------===*/
+
+/* Bytes of workspace that a backward on these documents needs beside the
+   forward's, and tensor number `index` of it (FLAMIA_NOT_FOUND after the last).
+   Nothing in it outlives the backward. */
+flamia_status
+flamia_backward_workspace_size(const flamia_attention_config *config,
+                               const flamia_offsets *offsets, uint64_t *bytes);
+flamia_status
+flamia_backward_workspace_tensor(const flamia_attention_config *config,
+                                 const flamia_offsets *offsets, size_t index,
+                                 flamia_tensor_info *info);
+
+typedef struct flamia_backward flamia_backward;
+
+/* Loads the backward's kernels of one configuration. `with_d_lse`: nonzero
+   where the LSE has a gradient too. */
+flamia_status flamia_backward_create(flamia_device *device,
+                                     const char *kernel_folder,
+                                     const flamia_attention_config *config,
+                                     int32_t with_d_lse,
+                                     flamia_backward **backward);
+void flamia_backward_destroy(flamia_backward *backward);
+
+/* Device addresses. BF16: d_o and d_q [tokens, heads, head_dim], d_k and d_v
+   [tokens, kv_heads, head_dim]; float32: d_lse [tokens, heads] (gradient of the
+   natural logarithm; 0 without). The forward must have run on the same
+   documents; of its tensors v, o and the workspace are read. Gradients are
+   written, not added to. What is written must not overlap anything else. */
+typedef struct flamia_backward_tensors {
+  flamia_forward_tensors forward;
+  uint64_t d_o, d_lse, d_q, d_k, d_v;
+  uint64_t workspace, workspace_bytes; /* the backward's own */
+} flamia_backward_tensors;
+
+typedef struct flamia_backward_plan flamia_backward_plan;
+
+/* Checks everything and prepares the launches; copies nothing. The addresses
+   stay bound; what they hold may change. */
+flamia_status flamia_backward_prepare(flamia_backward *backward,
+                                      const flamia_offsets *offsets,
+                                      const flamia_backward_tensors *tensors,
+                                      flamia_backward_plan **plan);
+void flamia_backward_plan_destroy(flamia_backward_plan *plan);
+
+/* Enqueues the backward on `stream` (a CUstream or null). The simulator runs it
+   to its end. */
+flamia_status flamia_backward_launch(flamia_backward_plan *plan, void *stream);
 
 #ifdef __cplusplus
 } /* extern "C" */

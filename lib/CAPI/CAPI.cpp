@@ -29,6 +29,12 @@ struct flamia_attention {
 struct flamia_forward_plan {
   std::unique_ptr<ForwardPlan> plan;
 };
+struct flamia_backward {
+  std::unique_ptr<AttentionBackward> backward;
+};
+struct flamia_backward_plan {
+  std::unique_ptr<BackwardPlan> plan;
+};
 
 namespace {
 
@@ -123,14 +129,19 @@ Expected<std::vector<int64_t>> offsetsOf(const flamia_offsets *from) {
   return offsets;
 }
 
-Expected<WorkspaceLayout> layoutOf(const flamia_attention_config *config,
+/// queryWorkspace or queryBackwardWorkspace.
+using LayoutQuery = Expected<WorkspaceLayout>(const AttentionConfig &,
+                                              ArrayRef<int64_t>);
+
+Expected<WorkspaceLayout> layoutOf(LayoutQuery &query,
+                                   const flamia_attention_config *config,
                                    const flamia_offsets *offsets) {
   if (!config)
     return isNull("config");
   Expected<std::vector<int64_t>> checked = offsetsOf(offsets);
   if (!checked)
     return checked.takeError();
-  return queryWorkspace(configOf(*config), *checked);
+  return query(configOf(*config), *checked);
 }
 
 /// A copy of a name that lives as long as the process.
@@ -139,6 +150,91 @@ const char *permanent(StringRef text) {
   static std::set<std::string> texts;
   std::lock_guard<std::mutex> lock(mutex);
   return texts.insert(text.str()).first->c_str();
+}
+
+flamia_status workspaceSize(LayoutQuery &query,
+                            const flamia_attention_config *config,
+                            const flamia_offsets *offsets, uint64_t *bytes) {
+  if (!bytes)
+    return finish(isNull("bytes"));
+  Expected<WorkspaceLayout> layout = layoutOf(query, config, offsets);
+  if (!layout)
+    return finish(layout.takeError());
+  *bytes = layout->bytes;
+  return FLAMIA_OK;
+}
+
+flamia_status workspaceTensor(LayoutQuery &query,
+                              const flamia_attention_config *config,
+                              const flamia_offsets *offsets, size_t index,
+                              flamia_tensor_info *info) {
+  if (!info)
+    return finish(isNull("info"));
+  Expected<WorkspaceLayout> layout = layoutOf(query, config, offsets);
+  if (!layout)
+    return finish(layout.takeError());
+  if (index >= layout->tensors.size())
+    return finish(
+        makeError(ErrorCode::NotFound,
+                  "the workspace has " + Twine(layout->tensors.size()) +
+                      " tensors, there is no number " + Twine(index)));
+  const WorkspaceTensor &tensor = layout->tensors[index];
+  *info = {};
+  info->name = permanent(tensor.name);
+  info->element = permanent(nameOf(tensor.element));
+  info->rank = int32_t(tensor.extents.size());
+  for (size_t d = 0; d < tensor.extents.size(); ++d)
+    info->extents[d] = tensor.extents[d];
+  info->offset = tensor.offset;
+  info->bytes = tensor.bytes;
+  info->saved = tensor.saved;
+  return FLAMIA_OK;
+}
+
+/// Kernels of a checked configuration; `create` makes them from a library.
+template <typename Handle, typename Create>
+flamia_status createKernels(flamia_device *device, const char *kernelFolder,
+                            const flamia_attention_config *config,
+                            const char *handleName, Handle **handle,
+                            Create create) {
+  if (!device || !kernelFolder || !config || !handle)
+    return finish(isNull(!device         ? "device"
+                         : !kernelFolder ? "kernel_folder"
+                         : !config       ? "config"
+                                         : handleName));
+  // A bad configuration is reported before the folder is looked at.
+  AttentionConfig checked = configOf(*config);
+  if (Error error = checkConfig(checked))
+    return finish(std::move(error));
+  Expected<KernelLibrary> library = KernelLibrary::open(kernelFolder);
+  if (!library)
+    return finish(library.takeError());
+  return give(create(*device->device, *library, checked), handle);
+}
+
+ForwardTensors tensorsOf(const flamia_forward_tensors &from) {
+  ForwardTensors tensors;
+  tensors.q = from.q;
+  tensors.k = from.k;
+  tensors.v = from.v;
+  tensors.o = from.o;
+  tensors.lse = from.lse;
+  tensors.workspace = from.workspace;
+  tensors.workspaceBytes = from.workspace_bytes;
+  return tensors;
+}
+
+BackwardTensors tensorsOf(const flamia_backward_tensors &from) {
+  BackwardTensors tensors;
+  tensors.forward = tensorsOf(from.forward);
+  tensors.dO = from.d_o;
+  tensors.dLse = from.d_lse;
+  tensors.dQ = from.d_q;
+  tensors.dK = from.d_k;
+  tensors.dV = from.d_v;
+  tensors.workspace = from.workspace;
+  tensors.workspaceBytes = from.workspace_bytes;
+  return tensors;
 }
 
 } // namespace
@@ -211,40 +307,14 @@ flamia_status
 flamia_attention_workspace_size(const flamia_attention_config *config,
                                 const flamia_offsets *offsets,
                                 uint64_t *bytes) {
-  if (!bytes)
-    return finish(isNull("bytes"));
-  Expected<WorkspaceLayout> layout = layoutOf(config, offsets);
-  if (!layout)
-    return finish(layout.takeError());
-  *bytes = layout->bytes;
-  return FLAMIA_OK;
+  return workspaceSize(queryWorkspace, config, offsets, bytes);
 }
 
 flamia_status
 flamia_attention_workspace_tensor(const flamia_attention_config *config,
                                   const flamia_offsets *offsets, size_t index,
                                   flamia_tensor_info *info) {
-  if (!info)
-    return finish(isNull("info"));
-  Expected<WorkspaceLayout> layout = layoutOf(config, offsets);
-  if (!layout)
-    return finish(layout.takeError());
-  if (index >= layout->tensors.size())
-    return finish(
-        makeError(ErrorCode::NotFound,
-                  "the workspace has " + Twine(layout->tensors.size()) +
-                      " tensors, there is no number " + Twine(index)));
-  const WorkspaceTensor &tensor = layout->tensors[index];
-  *info = {};
-  info->name = permanent(tensor.name);
-  info->element = permanent(nameOf(tensor.element));
-  info->rank = int32_t(tensor.extents.size());
-  for (size_t d = 0; d < tensor.extents.size(); ++d)
-    info->extents[d] = tensor.extents[d];
-  info->offset = tensor.offset;
-  info->bytes = tensor.bytes;
-  info->saved = tensor.saved;
-  return FLAMIA_OK;
+  return workspaceTensor(queryWorkspace, config, offsets, index, info);
 }
 
 const char *flamia_attention_saved_tensor(size_t index) {
@@ -256,20 +326,8 @@ flamia_status flamia_attention_create(flamia_device *device,
                                       const char *kernel_folder,
                                       const flamia_attention_config *config,
                                       flamia_attention **attention) {
-  if (!device || !kernel_folder || !config || !attention)
-    return finish(isNull(!device          ? "device"
-                         : !kernel_folder ? "kernel_folder"
-                         : !config        ? "config"
-                                          : "attention"));
-  // A bad configuration is reported before the folder is looked at.
-  AttentionConfig checked = configOf(*config);
-  if (Error error = checkConfig(checked))
-    return finish(std::move(error));
-  Expected<KernelLibrary> library = KernelLibrary::open(kernel_folder);
-  if (!library)
-    return finish(library.takeError());
-  return give(AttentionForward::create(*device->device, *library, checked),
-              attention);
+  return createKernels(device, kernel_folder, config, "attention", attention,
+                       AttentionForward::create);
 }
 
 void flamia_attention_destroy(flamia_attention *attention) { delete attention; }
@@ -285,19 +343,59 @@ flamia_status flamia_attention_prepare(flamia_attention *attention,
   Expected<std::vector<int64_t>> checked = offsetsOf(offsets);
   if (!checked)
     return finish(checked.takeError());
-  ForwardTensors addresses;
-  addresses.q = tensors->q;
-  addresses.k = tensors->k;
-  addresses.v = tensors->v;
-  addresses.o = tensors->o;
-  addresses.lse = tensors->lse;
-  addresses.workspace = tensors->workspace;
-  addresses.workspaceBytes = tensors->workspace_bytes;
-  return give(attention->forward->prepare(*checked, addresses), plan);
+  return give(attention->forward->prepare(*checked, tensorsOf(*tensors)), plan);
 }
 
 void flamia_forward_plan_destroy(flamia_forward_plan *plan) { delete plan; }
 
 flamia_status flamia_forward_launch(flamia_forward_plan *plan, void *stream) {
+  return finish(plan ? plan->plan->launch(stream) : isNull("plan"));
+}
+
+flamia_status
+flamia_backward_workspace_size(const flamia_attention_config *config,
+                               const flamia_offsets *offsets, uint64_t *bytes) {
+  return workspaceSize(queryBackwardWorkspace, config, offsets, bytes);
+}
+
+flamia_status
+flamia_backward_workspace_tensor(const flamia_attention_config *config,
+                                 const flamia_offsets *offsets, size_t index,
+                                 flamia_tensor_info *info) {
+  return workspaceTensor(queryBackwardWorkspace, config, offsets, index, info);
+}
+
+flamia_status flamia_backward_create(flamia_device *device,
+                                     const char *kernel_folder,
+                                     const flamia_attention_config *config,
+                                     int32_t with_d_lse,
+                                     flamia_backward **backward) {
+  return createKernels(device, kernel_folder, config, "backward", backward,
+                       [&](Device &target, const KernelLibrary &library,
+                           const AttentionConfig &checked) {
+                         return AttentionBackward::create(
+                             target, library, checked, with_d_lse != 0);
+                       });
+}
+
+void flamia_backward_destroy(flamia_backward *backward) { delete backward; }
+
+flamia_status flamia_backward_prepare(flamia_backward *backward,
+                                      const flamia_offsets *offsets,
+                                      const flamia_backward_tensors *tensors,
+                                      flamia_backward_plan **plan) {
+  if (!backward || !tensors || !plan)
+    return finish(isNull(!backward  ? "backward"
+                         : !tensors ? "tensors"
+                                    : "plan"));
+  Expected<std::vector<int64_t>> checked = offsetsOf(offsets);
+  if (!checked)
+    return finish(checked.takeError());
+  return give(backward->backward->prepare(*checked, tensorsOf(*tensors)), plan);
+}
+
+void flamia_backward_plan_destroy(flamia_backward_plan *plan) { delete plan; }
+
+flamia_status flamia_backward_launch(flamia_backward_plan *plan, void *stream) {
   return finish(plan ? plan->plan->launch(stream) : isNull("plan"));
 }

@@ -1,8 +1,9 @@
 //===- Attention.h - Microscaled attention for callers ----------*- C++ -*-===//
 //
-// The host API of the attention forward on packed documents: which memory it
-// needs (by query), the checks of a call, and launches that neither allocate
-// nor synchronize. C callers: flamia/flamia.h.
+// The host API of attention on packed documents, forward here, backward in
+// AttentionBackward.h: which memory it needs (by query), the checks of a call,
+// and launches that neither allocate nor synchronize. C callers:
+// flamia/flamia.h.
 //
 // Tensors are row-major and contiguous: Q and O [tokens, heads, head_dim], K
 // and V [tokens, kv_heads, head_dim] in BF16, LSE [tokens, heads] in float32
@@ -55,50 +56,65 @@ struct WorkspaceLayout {
 
 /// What a forward on documents with these offsets keeps in its workspace: the
 /// work list, payloads and scales of Q, K and V, and m, l, kappa [tokens,
-/// heads]. Checks the offsets too; their last entry is the token count.
+/// heads]. Checks the offsets too; their last entry is the token count. With T
+/// tokens and S tiles of 128 tokens (each document has its own), H heads, G kv
+/// heads and head dim D, these are
+///   T (H (D + 12) + 2 G D) + S (512 H + 1536 G + 16)
+/// bytes, beside the padding of each tensor to 256.
 llvm::Expected<WorkspaceLayout> queryWorkspace(const AttentionConfig &config,
                                                llvm::ArrayRef<int64_t> offsets);
 
 /// Names of all tensors that a backward of this forward reads, the caller's own
-/// (q, k, v, o and lse among them) and those of the workspace.
+/// (v and o) and those of the workspace.
 std::vector<std::string> savedForBackward();
 
-/// Addresses of a forward's tensors, multiples of 16.
+/// Addresses of a forward's tensors, multiples of 16. Tensors must not overlap
+/// where one of them is written (o, lse, the workspace).
 struct ForwardTensors {
   uint64_t q = 0, k = 0, v = 0, o = 0, lse = 0;
   uint64_t workspace = 0;
   uint64_t workspaceBytes = 0;
   /// Instead of one workspace: an address for each tensor of the layout. Lets a
-  /// test put guards between them.
+  /// test put guards between them, and a backward find copies of what is saved.
   std::vector<uint64_t> pieces;
 };
 
-/// A forward with everything checked and bound. Valid as long as its
-/// AttentionForward; the addresses must stay valid, their contents may change.
-class ForwardPlan {
+/// Kernels with everything checked and bound, in the order of their launches.
+/// Valid as long as the object that made it; the addresses must stay valid,
+/// their contents may change.
+class LaunchPlan {
 public:
-  /// Enqueues quantization and attention. No allocation, no synchronization.
-  llvm::Error launch(void *stream = nullptr);
-  /// The two halves of launch().
-  llvm::Error launchQuantize(void *stream = nullptr);
-  llvm::Error launchAttention(void *stream = nullptr);
-
-  const WorkspaceLayout &workspace() const { return layout; }
-  const schedule::WorkList &workList() const { return work; }
-  /// Arguments of every kernel launched, in order.
   struct Step {
-    std::string name; ///< quantize_q, quantize_k, quantize_v, attention_fwd
+    std::string name; ///< quantize_q, attention_fwd, ...
     Kernel *kernel = nullptr;
     std::vector<Argument> arguments;
     std::unique_ptr<PreparedLaunch> prepared;
   };
+
+  /// Enqueues all steps. No allocation, no synchronization.
+  llvm::Error launch(void *stream = nullptr);
   llvm::ArrayRef<Step> steps() const { return launches; }
+  const WorkspaceLayout &workspace() const { return layout; }
+
+protected:
+  friend class PlanBuilder;
+  LaunchPlan() = default;
+  WorkspaceLayout layout;
+  std::vector<Step> launches;
+};
+
+/// A forward: quantize_q, quantize_k, quantize_v, attention_fwd.
+class ForwardPlan : public LaunchPlan {
+public:
+  /// The two halves of launch().
+  llvm::Error launchQuantize(void *stream = nullptr);
+  llvm::Error launchAttention(void *stream = nullptr);
+
+  const schedule::WorkList &workList() const { return work; }
 
 private:
   friend class AttentionForward;
-  WorkspaceLayout layout;
   schedule::WorkList work;
-  std::vector<Step> launches;
 };
 
 /// The kernels of one configuration, loaded on a device.

@@ -8,6 +8,7 @@
 #define FLAMIA_RUNTIME_RUNTIME_H
 
 #include "flamia/Runtime/Attention.h"
+#include "flamia/Runtime/AttentionBackward.h"
 #include "flamia/Runtime/Device.h"
 #include "flamia/Runtime/KernelLibrary.h"
 #include "flamia/Runtime/LaunchRecord.h"

@@ -11,6 +11,9 @@
 static std::string text(const char *message) { return message ? message : ""; }
 
 TEST(CAPI, Workspace) { EXPECT_EQ(text(test_workspace()), ""); }
+TEST(CAPI, BackwardWorkspace) {
+  EXPECT_EQ(text(test_backward_workspace()), "");
+}
 TEST(CAPI, Refusals) { EXPECT_EQ(text(test_refusals()), ""); }
 TEST(CAPI, SavedTensors) { EXPECT_EQ(text(test_saved_tensors()), ""); }
 TEST(CAPI, SimulatorMemory) { EXPECT_EQ(text(test_simulator_memory()), ""); }

@@ -94,6 +94,77 @@ const char *test_workspace(void) {
   return NULL;
 }
 
+/* Bytes of the forward's and the backward's workspace for one document. */
+static uint64_t workspace_of(const flamia_attention_config *config,
+                             int64_t tokens) {
+  const int64_t cu[] = {0, tokens};
+  flamia_offsets offsets = {0};
+  uint64_t forward = 0, backward = 0;
+  offsets.data = cu;
+  offsets.count = 2;
+  offsets.element_bytes = 8;
+  if (flamia_attention_workspace_size(config, &offsets, &forward) ||
+      flamia_backward_workspace_size(config, &offsets, &backward))
+    return 0;
+  return forward + backward;
+}
+
+const char *test_backward_workspace(void) {
+  static const int32_t cu[] = {0, 5, 5, 305};
+  const uint64_t tokens = 305, tiles = 4, heads = 4, kv_heads = 2, dim = 64;
+  flamia_offsets offsets = offsets32(cu, 4);
+  flamia_attention_config config;
+  flamia_tensor_info info;
+  uint64_t bytes = 0, sum = 0, end = 0, per_tile;
+  size_t count = 0, d;
+
+  flamia_attention_config_init(&config);
+  config.heads = (int64_t)heads;
+  config.kv_heads = (int64_t)kv_heads;
+  config.head_dim = (int64_t)dim;
+  CHECK(flamia_backward_workspace_size(&config, &offsets, &bytes) == FLAMIA_OK);
+  while (flamia_backward_workspace_tensor(&config, &offsets, count, &info) ==
+         FLAMIA_OK) {
+    uint64_t elements = 1;
+    CHECK(info.offset % 256 == 0 && info.offset >= end && !info.saved);
+    end = info.offset + info.bytes;
+    CHECK(end <= bytes);
+    for (d = 0; d < (size_t)info.rank; ++d)
+      elements *= info.extents[d];
+    CHECK(info.bytes == elements * (strcmp(info.element, "f32") == 0 ? 4 : 1));
+    sum += info.bytes;
+    /* No gradient in fp32, nothing with tokens twice. */
+    CHECK(!(strcmp(info.element, "f32") == 0 && info.extents[0] == tokens &&
+            info.rank == 3));
+    CHECK(info.extents[1] == heads || info.extents[1] == kv_heads);
+    if (strcmp(info.name, "do_data") == 0)
+      CHECK(info.rank == 3 && info.extents[0] == tokens &&
+            info.extents[1] == heads && info.extents[2] == dim);
+    if (strcmp(info.name, "k_factor") == 0)
+      CHECK(info.rank == 3 && info.extents[0] == tiles &&
+            info.extents[1] == kv_heads && info.extents[2] == 128);
+    ++count;
+  }
+  CHECK(count == 18);
+  CHECK(strcmp(flamia_last_error(),
+               "the workspace has 18 tensors, there is no number 18") == 0);
+  CHECK(bytes - sum < 256 * count);
+  /* The formula of the documentation. */
+  CHECK(sum ==
+        tokens * heads * (dim + 12) + tiles * (4612 * heads + 1540 * kv_heads));
+
+  /* Linear in tokens: the same number of bytes for each further tile. Padding
+     is a multiple of 256 here, so that it cancels. */
+  per_tile = 128 * (heads * (dim + 12) + 2 * kv_heads * dim) + 512 * heads +
+             1536 * kv_heads + 16 + 128 * heads * (dim + 12) + 4612 * heads +
+             1540 * kv_heads;
+  for (d = 1; d <= 1024; d *= 4)
+    CHECK(workspace_of(&config, 4096 * (int64_t)(d + 1)) -
+              workspace_of(&config, 4096 * (int64_t)d) ==
+          32 * per_tile);
+  return NULL;
+}
+
 const char *test_refusals(void) {
   static const int32_t cu[] = {0, 6, 4, 10};
   flamia_offsets offsets = offsets32(cu, 4);
@@ -156,17 +227,35 @@ const char *test_refusals(void) {
   CHECK(attention == NULL);
   CHECK_FAILS(flamia_forward_launch(NULL, NULL), FLAMIA_INVALID_ARGUMENT,
               "plan is a null pointer");
+  {
+    flamia_backward *backward = NULL;
+    CHECK_FAILS(
+        flamia_backward_create(device, "/nonexistent", &config, 0, &backward),
+        FLAMIA_NOT_FOUND,
+        "cannot read kernel folder '/nonexistent': No such file or "
+        "directory");
+    CHECK_FAILS(flamia_backward_create(device, "/", &config, 0, NULL),
+                FLAMIA_INVALID_ARGUMENT, "backward is a null pointer");
+    CHECK(backward == NULL);
+    CHECK_FAILS(flamia_backward_prepare(NULL, &offsets, NULL, NULL),
+                FLAMIA_INVALID_ARGUMENT, "backward is a null pointer");
+    CHECK_FAILS(flamia_backward_launch(NULL, NULL), FLAMIA_INVALID_ARGUMENT,
+                "plan is a null pointer");
+    CHECK_FAILS(flamia_backward_workspace_size(&config, &offsets, NULL),
+                FLAMIA_INVALID_ARGUMENT, "bytes is a null pointer");
+  }
   flamia_attention_destroy(NULL);
   flamia_forward_plan_destroy(NULL);
+  flamia_backward_destroy(NULL);
+  flamia_backward_plan_destroy(NULL);
   flamia_device_destroy(device);
   return NULL;
 }
 
 const char *test_saved_tensors(void) {
   static const char *const expected[] = {
-      "q",      "k",       "v",      "o",       "lse",    "work",
-      "q_data", "q_scale", "k_data", "k_scale", "v_data", "v_scale_cols",
-      "m",      "l",       "kappa"};
+      "v",       "o",      "work",         "q_data", "q_scale", "k_data",
+      "k_scale", "v_data", "v_scale_cols", "m",      "l",       "kappa"};
   size_t i;
   for (i = 0; i < sizeof expected / sizeof *expected; ++i) {
     const char *name = flamia_attention_saved_tensor(i);

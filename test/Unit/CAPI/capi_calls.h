@@ -10,6 +10,7 @@ extern "C" {
 #endif
 
 const char *test_workspace(void);
+const char *test_backward_workspace(void);
 const char *test_refusals(void);
 const char *test_saved_tensors(void);
 const char *test_simulator_memory(void);

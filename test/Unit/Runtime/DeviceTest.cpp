@@ -244,32 +244,3 @@ TEST(KernelLibrary, ReadsTheIndex) {
   }
   llvm::sys::fs::remove_directories(folder);
 }
-
-TEST(Attention, ChecksConfigurations) {
-  AttentionConfig config;
-  EXPECT_EQ(textOf(checkConfig(config)), "");
-  for (int64_t dim : {0, 32, 80, 96, 100, 160, 192, 256, 320}) {
-    config.headDim = dim;
-    EXPECT_EQ(textOf(checkConfig(config)),
-              "head_dim " + std::to_string(dim) +
-                  " is not supported, expected 64 or 128");
-  }
-  config.headDim = 64;
-  config.heads = 65536;
-  EXPECT_EQ(textOf(checkConfig(config)), "heads is 65536, expected 1 to 65535");
-}
-
-TEST(Attention, WorkspaceIsSixtyFourBit) {
-  // 2^31 - 1 tokens of 64 heads: offsets far beyond 32 bits, none overlapping.
-  AttentionConfig config;
-  config.heads = config.kvHeads = 64;
-  WorkspaceLayout layout =
-      llvm::cantFail(queryWorkspace(config, {0, INT32_MAX}));
-  uint64_t end = 0;
-  for (const WorkspaceTensor &tensor : layout.tensors) {
-    EXPECT_GE(tensor.offset, end) << tensor.name;
-    end = tensor.offset + tensor.bytes;
-  }
-  EXPECT_EQ(layout.find("q_data")->bytes, uint64_t(INT32_MAX) * 64 * 128);
-  EXPECT_GE(layout.bytes, end);
-}

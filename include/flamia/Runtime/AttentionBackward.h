@@ -1,0 +1,84 @@
+//===- AttentionBackward.h - The backward for callers -----------*- C++ -*-===//
+//
+// The host API of the attention backward: its workspace, the checks of a call,
+// and launches that neither allocate nor synchronize. It follows a forward of
+// the same configuration and documents (Attention.h).
+//
+// dO, dQ [tokens, heads, head_dim] and dK, dV [tokens, kv_heads, head_dim] are
+// BF16; dLSE, the gradient of the natural-log LSE, is float32 [tokens, heads].
+// Gradients are written, not added to. Results depend on nothing but the
+// inputs: there are no atomics.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_RUNTIME_ATTENTIONBACKWARD_H
+#define FLAMIA_RUNTIME_ATTENTIONBACKWARD_H
+
+#include "flamia/Runtime/Attention.h"
+
+namespace flamia {
+namespace runtime {
+
+/// What a backward keeps in its own workspace, beside the forward's: dO' = dO /
+/// l (payload and scales), D' and 1 / l of each query, and the scale bytes and
+/// vectors that hold folded exponents (kernels/README.md). Nothing of it
+/// outlives the backward. With the letters of queryWorkspace these are
+///   T H (D + 12) + S (4612 H + 1540 G)
+/// bytes, beside the padding of each tensor to 256.
+llvm::Expected<WorkspaceLayout>
+queryBackwardWorkspace(const AttentionConfig &config,
+                       llvm::ArrayRef<int64_t> offsets);
+
+/// Addresses of a backward's tensors, multiples of 16. Tensors must not overlap
+/// where one of them is written (dQ, dK, dV, the backward's workspace).
+struct BackwardTensors {
+  /// The forward's. Read are v, o, and what is saved of the workspace; with
+  /// `pieces` the others may be null.
+  ForwardTensors forward;
+  uint64_t dO = 0;
+  uint64_t dLse = 0; ///< Only for a backward that was created with it.
+  uint64_t dQ = 0, dK = 0, dV = 0;
+  uint64_t workspace = 0;
+  uint64_t workspaceBytes = 0;
+  /// Instead of one workspace, as in ForwardTensors.
+  std::vector<uint64_t> pieces;
+};
+
+/// A backward: attention_bwd_prep, attention_bwd_prep_keys, attention_bwd_dkdv,
+/// attention_bwd_dq.
+class BackwardPlan : public LaunchPlan {
+private:
+  friend class AttentionBackward;
+};
+
+/// The backward's kernels of one configuration, loaded on a device.
+class AttentionBackward {
+public:
+  /// \p withDLse: the LSE has a gradient too.
+  static llvm::Expected<std::unique_ptr<AttentionBackward>>
+  create(Device &device, const KernelLibrary &library,
+         const AttentionConfig &config, bool withDLse = false);
+
+  /// Checks offsets and memory and prepares the launches. Copies nothing: the
+  /// work list is the forward's.
+  llvm::Expected<std::unique_ptr<BackwardPlan>>
+  prepare(llvm::ArrayRef<int64_t> offsets, const BackwardTensors &tensors);
+
+  const AttentionConfig &config() const { return settings; }
+  Device &device() const { return target; }
+  bool hasDLse() const { return withDLse; }
+
+private:
+  AttentionBackward(Device &device, const AttentionConfig &config,
+                    bool withDLse)
+      : target(device), settings(config), withDLse(withDLse) {}
+
+  Device &target;
+  AttentionConfig settings;
+  bool withDLse;
+  std::unique_ptr<Kernel> queries, keys, keyGradients, queryGradients;
+};
+
+} // namespace runtime
+} // namespace flamia
+
+#endif // FLAMIA_RUNTIME_ATTENTIONBACKWARD_H

@@ -1,0 +1,97 @@
+//===- AttentionBackward.cpp - The attention backward for callers ---------===//
+//
+// Kernels and launches of the attention backward.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Runtime/AttentionBackward.h"
+#include "lib/Runtime/PlanBuilder.h"
+
+using namespace llvm;
+using namespace flamia;
+using namespace flamia::runtime;
+
+Expected<std::unique_ptr<AttentionBackward>>
+AttentionBackward::create(Device &device, const KernelLibrary &library,
+                          const AttentionConfig &config, bool withDLse) {
+  if (Error error = checkConfig(config))
+    return std::move(error);
+  std::unique_ptr<AttentionBackward> backward(
+      new AttentionBackward(device, config, withDLse));
+  std::string dim = std::to_string(config.headDim);
+  KernelLibrary::Parameters causal = {
+      {"head_dim", dim}, {"causal", config.causal ? "true" : "false"}};
+  if (Error error =
+          loadKernel(device, library, config, "attention_bwd_prep",
+                     {{"head_dim", dim}, {"dlse", withDLse ? "true" : "false"}},
+                     backward->queries))
+    return std::move(error);
+  if (Error error =
+          loadKernel(device, library, config, "attention_bwd_prep_keys",
+                     {{"head_dim", dim}}, backward->keys))
+    return std::move(error);
+  if (Error error = loadKernel(device, library, config, "attention_bwd_dkdv",
+                               causal, backward->keyGradients))
+    return std::move(error);
+  if (Error error = loadKernel(device, library, config, "attention_bwd_dq",
+                               causal, backward->queryGradients))
+    return std::move(error);
+  return backward;
+}
+
+Expected<std::unique_ptr<BackwardPlan>>
+AttentionBackward::prepare(ArrayRef<int64_t> offsets,
+                           const BackwardTensors &tensors) {
+  Expected<WorkspaceLayout> saved = queryWorkspace(settings, offsets);
+  if (!saved)
+    return saved.takeError();
+  Expected<WorkspaceLayout> layout = queryBackwardWorkspace(settings, offsets);
+  if (!layout)
+    return layout.takeError();
+  if (tensors.dLse && !withDLse)
+    return invalidArgument("a dLSE is given, but this backward was created "
+                           "without");
+  PlanBuilder builder(settings, offsets);
+  const ForwardTensors &forward = tensors.forward;
+  if (Error error = builder.addWorkspace(
+          "the forward's workspace", *saved, forward.workspace,
+          forward.workspaceBytes, forward.pieces, Access::Read))
+    return std::move(error);
+  if (Error error = builder.addWorkspace(
+          "the backward's workspace", *layout, tensors.workspace,
+          tensors.workspaceBytes, tensors.pieces, Access::ReadWrite))
+    return std::move(error);
+  builder.addBf16("v", forward.v, settings.kvHeads, Access::Read);
+  builder.addBf16("o", forward.o, settings.heads, Access::Read);
+  builder.addBf16("do", tensors.dO, settings.heads, Access::Read);
+  if (withDLse)
+    builder.addVector("dlse", tensors.dLse, Access::Read);
+  builder.addBf16("dq", tensors.dQ, settings.heads, Access::Write);
+  builder.addBf16("dk", tensors.dK, settings.kvHeads, Access::Write);
+  builder.addBf16("dv", tensors.dV, settings.kvHeads, Access::Write);
+  if (Error error = builder.checkOverlaps())
+    return std::move(error);
+
+  auto plan = std::make_unique<BackwardPlan>();
+  plan->layout = std::move(*layout);
+  // A preparation without dLSE has the argument all the same, and does not read
+  // it.
+  PlanBuilder::Renamed queryNames;
+  if (!withDLse)
+    queryNames.push_back({"dlse", "l"});
+  if (Error error =
+          builder.addStep(*plan, "attention_bwd_prep", *queries, queryNames))
+    return std::move(error);
+  PlanBuilder::Renamed valueNames = {{"v_scale", "v_scale_cols"},
+                                     {"v_bf16", "v"}};
+  if (Error error =
+          builder.addStep(*plan, "attention_bwd_prep_keys", *keys, valueNames))
+    return std::move(error);
+  if (Error error = builder.addStep(*plan, "attention_bwd_dkdv", *keyGradients,
+                                    valueNames))
+    return std::move(error);
+  if (Error error = builder.addStep(*plan, "attention_bwd_dq", *queryGradients,
+                                    valueNames))
+    return std::move(error);
+  return plan;
+}

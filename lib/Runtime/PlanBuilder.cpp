@@ -1,0 +1,155 @@
+//===- PlanBuilder.cpp - From named tensors to launches -------------------===//
+//
+// Checks of memory and the arguments of steps.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/Runtime/PlanBuilder.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+using namespace flamia;
+using namespace flamia::runtime;
+
+/// Of a workspace.
+static constexpr uint64_t workspaceAlignment = 256;
+
+Error runtime::invalidArgument(const Twine &message) {
+  return makeError(ErrorCode::InvalidArgument, message);
+}
+
+Error runtime::loadKernel(Device &device, const KernelLibrary &library,
+                          const AttentionConfig &config, StringRef name,
+                          const KernelLibrary::Parameters &parameters,
+                          std::unique_ptr<Kernel> &kernel) {
+  Expected<const LaunchRecord *> record =
+      library.find(name, config.arch, parameters);
+  if (!record)
+    return record.takeError();
+  Expected<std::unique_ptr<Kernel>> loaded = device.load(**record);
+  if (!loaded)
+    return loaded.takeError();
+  kernel = std::move(*loaded);
+  return Error::success();
+}
+
+void PlanBuilder::add(Argument argument, Access access) {
+  entries.push_back({std::move(argument), access});
+}
+
+void PlanBuilder::addBf16(StringRef name, uint64_t address, int64_t heads,
+                          Access access) {
+  uint64_t extents[] = {tokens, uint64_t(heads), uint64_t(config.headDim)};
+  add(Argument::tensor(name, address, Element::BF16, extents,
+                       extents[0] * extents[1] * extents[2] * 2),
+      access);
+}
+
+void PlanBuilder::addVector(StringRef name, uint64_t address, Access access) {
+  uint64_t extents[] = {tokens, uint64_t(config.heads)};
+  add(Argument::tensor(name, address, Element::F32, extents,
+                       extents[0] * extents[1] * 4),
+      access);
+}
+
+Error PlanBuilder::addWorkspace(const Twine &what,
+                                const WorkspaceLayout &layout, uint64_t address,
+                                uint64_t bytes, ArrayRef<uint64_t> pieces,
+                                Access access) {
+  if (!pieces.empty() && pieces.size() != layout.tensors.size())
+    return invalidArgument(what + " has " + Twine(pieces.size()) +
+                           " addresses, expected " +
+                           Twine(layout.tensors.size()));
+  if (pieces.empty() && bytes < layout.bytes)
+    return invalidArgument(what + " has " + Twine(bytes) + " bytes, expected " +
+                           Twine(layout.bytes));
+  if (pieces.empty() && address % workspaceAlignment)
+    return invalidArgument(
+        what + formatv(" is at address {0:x}, which is not a multiple of {1}",
+                       address, workspaceAlignment)
+                   .str());
+  for (auto [index, tensor] : enumerate(layout.tensors)) {
+    if (access == Access::Read && !tensor.saved)
+      continue;
+    add(Argument::tensor(tensor.name,
+                         pieces.empty() ? address + tensor.offset
+                                        : pieces[index],
+                         tensor.element, tensor.extents, tensor.bytes),
+        access);
+  }
+  return Error::success();
+}
+
+const PlanBuilder::Entry *PlanBuilder::find(StringRef name) const {
+  for (const Entry &entry : entries)
+    if (entry.argument.name == name)
+      return &entry;
+  return nullptr;
+}
+
+const Argument &PlanBuilder::tensor(StringRef name) const {
+  const Entry *entry = find(name);
+  assert(entry && "no tensor of this name was added");
+  return entry->argument;
+}
+
+Error PlanBuilder::checkOverlaps() const {
+  for (size_t a = 0; a < entries.size(); ++a)
+    for (size_t b = 0; b < a; ++b) {
+      const Argument &one = entries[a].argument, &other = entries[b].argument;
+      bool written = entries[a].access != Access::Read ||
+                     entries[b].access != Access::Read;
+      // Differences, since a sum may pass the end of the address space.
+      bool apart = one.address >= other.address
+                       ? one.address - other.address >= other.bytes
+                       : other.address - one.address >= one.bytes;
+      if (written && !apart && one.bytes && other.bytes)
+        return invalidArgument(
+            formatv("'{0}' ({1} bytes at {2:x}) overlaps '{3}' ({4} bytes at "
+                    "{5:x})",
+                    one.name, one.bytes, one.address, other.name, other.bytes,
+                    other.address)
+                .str());
+    }
+  return Error::success();
+}
+
+Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
+                           const Renamed &renamed) const {
+  LaunchPlan::Step step;
+  step.name = name.str();
+  step.kernel = &kernel;
+  for (const RecordArgument &declared : kernel.record().arguments) {
+    StringRef tensor = declared.name;
+    for (auto [argument, replacement] : renamed)
+      if (argument == tensor) {
+        tensor = replacement;
+        break;
+      }
+    if (!declared.isTensor && tensor == "softmax_scale") {
+      step.arguments.push_back(Argument::number(tensor, config.scale()));
+      continue;
+    }
+    const Entry *entry = find(tensor);
+    if (!entry)
+      return invalidArgument("kernel '" + kernel.record().kernel +
+                             "' has an argument '" + declared.name +
+                             "', which this version does not know");
+    if (declared.access != Access::Read && entry->access == Access::Read)
+      return invalidArgument("kernel '" + kernel.record().kernel +
+                             "' writes its argument '" + declared.name +
+                             "', which is an input");
+    step.arguments.push_back(entry->argument);
+    step.arguments.back().name = declared.name;
+  }
+  Expected<std::unique_ptr<PreparedLaunch>> prepared =
+      kernel.prepare(step.arguments);
+  if (!prepared)
+    return prepared.takeError();
+  step.prepared = std::move(*prepared);
+  plan.launches.push_back(std::move(step));
+  return Error::success();
+}

@@ -1,0 +1,70 @@
+//===- PlanBuilder.h - From named tensors to launches -----------*- C++ -*-===//
+//
+// What the forward and the backward share: loading kernels, a table of tensors
+// by name, and steps whose arguments are looked up in it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_LIB_RUNTIME_PLANBUILDER_H
+#define FLAMIA_LIB_RUNTIME_PLANBUILDER_H
+
+#include "flamia/Runtime/Attention.h"
+
+namespace flamia {
+namespace runtime {
+
+llvm::Error invalidArgument(const llvm::Twine &message);
+
+/// Finds a kernel for the configuration's architecture and loads it.
+llvm::Error loadKernel(Device &device, const KernelLibrary &library,
+                       const AttentionConfig &config, llvm::StringRef name,
+                       const KernelLibrary::Parameters &parameters,
+                       std::unique_ptr<Kernel> &kernel);
+
+/// Collects tensors, then steps.
+class PlanBuilder {
+public:
+  PlanBuilder(const AttentionConfig &config, llvm::ArrayRef<int64_t> offsets)
+      : config(config), tokens(uint64_t(offsets.back())) {}
+
+  /// [tokens, heads, head_dim] in BF16, and [tokens, heads] in float32.
+  void addBf16(llvm::StringRef name, uint64_t address, int64_t heads,
+               Access access);
+  void addVector(llvm::StringRef name, uint64_t address, Access access);
+
+  /// The tensors of a workspace; those that are only read are the saved ones.
+  /// `what` ("the workspace") starts the messages.
+  llvm::Error addWorkspace(const llvm::Twine &what,
+                           const WorkspaceLayout &layout, uint64_t address,
+                           uint64_t bytes, llvm::ArrayRef<uint64_t> pieces,
+                           Access access);
+
+  /// Address and size of a tensor that was added.
+  const Argument &tensor(llvm::StringRef name) const;
+
+  /// Refuses tensors that overlap where one of them is written.
+  llvm::Error checkOverlaps() const;
+
+  /// Appends a launch: every argument of the kernel is the tensor (or
+  /// softmax_scale) of the same name, or of the name that `renamed` gives for
+  /// it.
+  using Renamed = std::vector<std::pair<llvm::StringRef, llvm::StringRef>>;
+  llvm::Error addStep(LaunchPlan &plan, llvm::StringRef name, Kernel &kernel,
+                      const Renamed &renamed = {}) const;
+
+private:
+  struct Entry {
+    Argument argument;
+    Access access;
+  };
+  void add(Argument argument, Access access);
+  const Entry *find(llvm::StringRef name) const;
+
+  const AttentionConfig &config;
+  uint64_t tokens;
+  std::vector<Entry> entries;
+};
+
+} // namespace runtime
+} // namespace flamia
+
+#endif // FLAMIA_LIB_RUNTIME_PLANBUILDER_H

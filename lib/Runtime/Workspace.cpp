@@ -1,0 +1,157 @@
+//===- Workspace.cpp - Configurations and workspaces of attention ---------===//
+//
+// Which tensors the forward and the backward keep in the caller's memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Runtime/AttentionBackward.h"
+#include "lib/Runtime/PlanBuilder.h"
+
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace llvm;
+using namespace flamia;
+using namespace flamia::runtime;
+
+namespace {
+
+constexpr uint64_t pieceAlignment = 256;
+constexpr uint64_t scaleAtomBytes = 512;
+
+/// The extents that workspaces are made of, and the layout as it grows.
+struct LayoutBuilder {
+  uint64_t tokens, tiles, heads, kvHeads, dim;
+  WorkspaceLayout layout;
+
+  static Expected<LayoutBuilder> create(const AttentionConfig &config,
+                                        ArrayRef<int64_t> offsets) {
+    if (Error error = checkConfig(config))
+      return std::move(error);
+    if (Error error = schedule::validateOffsets(
+            offsets, offsets.empty() ? 0 : offsets.back()))
+      return invalidArgument(toString(std::move(error)));
+    return LayoutBuilder{
+        uint64_t(offsets.back()), uint64_t(schedule::countItems(offsets)),
+        uint64_t(config.heads),   uint64_t(config.kvHeads),
+        uint64_t(config.headDim), {}};
+  }
+
+  void add(StringRef name, Element element, std::vector<uint64_t> extents,
+           bool saved = false) {
+    WorkspaceTensor tensor;
+    tensor.name = name.str();
+    tensor.element = element;
+    tensor.bytes = bytesOf(element);
+    for (uint64_t extent : extents)
+      tensor.bytes *= extent;
+    tensor.extents = std::move(extents);
+    tensor.saved = saved;
+    tensor.offset = layout.bytes;
+    // 2^31 tokens x 2^16 heads x 128 x 4 bytes stays below 2^56.
+    layout.bytes = alignTo(tensor.offset + tensor.bytes, pieceAlignment);
+    layout.tensors.push_back(std::move(tensor));
+  }
+  void addPayload(StringRef name, uint64_t heads, bool saved = false) {
+    add(name, Element::F8E4M3FN, {tokens, heads, dim}, saved);
+  }
+  void addScales(StringRef name, uint64_t heads, bool saved = false) {
+    add(name, Element::F8E8M0FNU, {tiles, heads, scaleAtomBytes}, saved);
+  }
+  /// One number for each token and head, by token and by tile.
+  void addVector(StringRef name, bool saved = false) {
+    add(name, Element::F32, {tokens, heads}, saved);
+  }
+  void addTileVector(StringRef name, uint64_t heads) {
+    add(name, Element::F32, {tiles, heads, uint64_t(schedule::tileRows)});
+  }
+};
+
+} // namespace
+
+float AttentionConfig::scale() const {
+  return softmaxScale ? *softmaxScale : float(1.0 / std::sqrt(double(headDim)));
+}
+
+Error runtime::checkConfig(const AttentionConfig &config) {
+  if (config.headDim != 64 && config.headDim != 128)
+    return makeError(ErrorCode::NotSupported,
+                     "head_dim " + Twine(config.headDim) +
+                         " is not supported, expected 64 or 128");
+  if (config.heads < 1 || config.heads > 65535)
+    return invalidArgument("heads is " + Twine(config.heads) +
+                           ", expected 1 to 65535");
+  if (config.kvHeads < 1 || config.heads % config.kvHeads)
+    return invalidArgument("heads is " + Twine(config.heads) +
+                           ", expected a multiple of kv_heads, which is " +
+                           Twine(config.kvHeads));
+  if (config.softmaxScale &&
+      !(std::isfinite(*config.softmaxScale) && *config.softmaxScale >= 0))
+    return invalidArgument(
+        formatv("softmax_scale is {0}, expected a finite number "
+                ">= 0",
+                *config.softmaxScale)
+            .str());
+  return Error::success();
+}
+
+const WorkspaceTensor *WorkspaceLayout::find(StringRef name) const {
+  for (const WorkspaceTensor &tensor : tensors)
+    if (tensor.name == name)
+      return &tensor;
+  return nullptr;
+}
+
+Expected<WorkspaceLayout> runtime::queryWorkspace(const AttentionConfig &config,
+                                                  ArrayRef<int64_t> offsets) {
+  Expected<LayoutBuilder> builder = LayoutBuilder::create(config, offsets);
+  if (!builder)
+    return builder.takeError();
+  builder->add("work", Element::I32, {builder->tiles, 4}, true);
+  builder->addPayload("q_data", builder->heads, true);
+  builder->addScales("q_scale", builder->heads, true);
+  builder->addPayload("k_data", builder->kvHeads, true);
+  builder->addScales("k_scale", builder->kvHeads, true);
+  builder->addPayload("v_data", builder->kvHeads, true);
+  // The forward multiplies along tokens, the backward along channels.
+  builder->addScales("v_scale_rows", builder->kvHeads);
+  builder->addScales("v_scale_cols", builder->kvHeads, true);
+  for (StringRef name : {"m", "l", "kappa"})
+    builder->addVector(name, true);
+  return std::move(builder->layout);
+}
+
+Expected<WorkspaceLayout>
+runtime::queryBackwardWorkspace(const AttentionConfig &config,
+                                ArrayRef<int64_t> offsets) {
+  Expected<LayoutBuilder> builder = LayoutBuilder::create(config, offsets);
+  if (!builder)
+    return builder.takeError();
+  uint64_t heads = builder->heads, kvHeads = builder->kvHeads;
+  builder->addPayload("do_data", heads);
+  for (StringRef name : {"do_scale", "do_scale_hat", "do_block_scale"})
+    builder->addScales(name, heads);
+  builder->add("q_exponent", Element::F32, {builder->tiles, heads});
+  for (StringRef name : {"r", "d_past", "d_diagonal"})
+    builder->addVector(name);
+  for (StringRef name :
+       {"bias", "bias_hat", "d_past_hat", "d_diagonal_hat", "r_hat", "r_unit"})
+    builder->addTileVector(name, heads);
+  builder->addScales("v_scale_hat", kvHeads);
+  builder->add("k_exponent", Element::F32, {builder->tiles, kvHeads});
+  for (StringRef name : {"k_factor", "k_factor_diagonal"})
+    builder->addTileVector(name, kvHeads);
+  return std::move(builder->layout);
+}
+
+std::vector<std::string> runtime::savedForBackward() {
+  std::vector<std::string> names = {"v", "o"};
+  WorkspaceLayout layout = cantFail(queryWorkspace({}, {0}));
+  for (const WorkspaceTensor &tensor : layout.tensors)
+    if (tensor.saved)
+      names.push_back(tensor.name);
+  return names;
+}
