@@ -397,15 +397,26 @@ LogicalResult ExtentSolver::collectOp(Operation *op) {
         failed(equate(op, reduce.getSource(), Rows, reduce.getResult(), Rows,
                       "rows of 'source'", "rows of 'result'")) ||
         failed(bind(op, reduce.getResult(), Cols, 1, "columns of 'result'")));
-  if (auto quantize = dyn_cast<QuantizeOp>(op)) {
-    Value from = quantize.getSource(), to = quantize.getResult();
-    return failure(
-        failed(equate(op, from, Rows, to, Rows, "rows of 'source'",
+  if (isa<QuantizeOp, PayloadOp>(op)) {
+    Value from = op->getOperand(0), to = op->getResult(0);
+    if (failed(equate(op, from, Rows, to, Rows, "rows of 'source'",
                       "rows of 'result'")) ||
         failed(equate(op, from, Cols, to, Cols, "columns of 'source'",
-                      "columns of 'result'")));
+                      "columns of 'result'")))
+      return failure();
+    auto quantize = dyn_cast<QuantizeOp>(op);
+    if (quantize && quantize.getIncluding())
+      return equate(op, quantize.getIncluding(), Rows, from, Rows,
+                    "rows of 'including'", "rows of 'source'");
+    return success();
   }
-  if (isa<RoundLikeOp, HadamardOp, MaskOp>(op))
+  if (auto exponents = dyn_cast<ExponentsOp>(op))
+    return failure(
+        failed(equate(op, exponents.getSource(), Rows, exponents.getResult(),
+                      Rows, "rows of 'source'", "rows of 'result'")) ||
+        failed(bind(op, exponents.getSource(), BlockRows, 1,
+                    "block rows of 'source'")));
+  if (isa<RoundLikeOp, HadamardOp, MaskOp, Pow2Op, ReduceRowsOp>(op))
     return equateShapes(op, op->getOperand(0), op->getResult(0), "'source'",
                         "'result'");
   if (OpTrait::hasElementwiseMappableTraits(op)) {

@@ -110,21 +110,28 @@ static LogicalResult verifyBlockAlong(Operation *op, StringRef name,
          << " elements along " << stringifyAxis(along) << ", but got " << block;
 }
 
-/// `scales` is [tiles, heads, 512] of the scale type, with two indices.
-static LogicalResult verifyScales(Operation *op, StringRef name, Value scales,
-                                  OperandRange indices, ScaledType type,
-                                  Axis along) {
+/// `scales` is [tiles, heads, 512] of \p scaleType, with two indices.
+static LogicalResult verifyAtom(Operation *op, StringRef name, Value scales,
+                                OperandRange indices, Type scaleType) {
   auto memref = cast<MemRefType>(scales.getType());
   if (memref.getRank() != 3 || memref.getDimSize(2) != 512)
     return op->emitOpError("expected '")
            << name << "' to be [tiles, heads, 512], but got " << memref;
-  if (memref.getElementType() != type.getScaleType())
+  if (memref.getElementType() != scaleType)
     return op->emitOpError("expected elements of '")
-           << name << "' to be " << type.getScaleType() << ", but got "
+           << name << "' to be " << scaleType << ", but got "
            << memref.getElementType();
   if (indices.size() != 2)
     return op->emitOpError("expected 2 indices for '")
            << name << "', but got " << indices.size();
+  return success();
+}
+
+static LogicalResult verifyScales(Operation *op, StringRef name, Value scales,
+                                  OperandRange indices, ScaledType type,
+                                  Axis along) {
+  if (failed(verifyAtom(op, name, scales, indices, type.getScaleType())))
+    return failure();
   return verifyBlockAlong(op, "the tile", type, along);
 }
 
@@ -261,8 +268,13 @@ LogicalResult DotOp::verify() {
     if (scaledA.getScaleType() != scaledB.getScaleType())
       return emitOpError("expected one scale type, but got ")
              << scaledA.getScaleType() << " and " << scaledB.getScaleType();
-    if (failed(verifyBlockAlong(*this, "a", scaledA, Axis::Cols)))
+    // Scales of single elements have a meaning, though no hardware multiplies
+    // them: flamia-fold-scales moves them away.
+    if (scaledA.getBlockCols() != 1 &&
+        failed(verifyBlockAlong(*this, "a", scaledA, Axis::Cols)))
       return failure();
+    if (scaledB.getBlockRows() == 1)
+      return success();
     return verifyBlockAlong(*this, "b", scaledB, Axis::Rows);
   }
   Type elementA = elementTypeOf(a), elementB = elementTypeOf(b);
@@ -279,10 +291,28 @@ LogicalResult DotOp::verify() {
 // Quantization and rounding
 //===----------------------------------------------------------------------===//
 
+/// A row vector for the rows of \p tile.
+static LogicalResult verifyRowVector(Operation *op, StringRef name, Type vector,
+                                     StringRef tileName, Type tile) {
+  auto [rows, cols] = getTileShape(vector);
+  if (fits(rows, getTileShape(tile).first) && cols == 1)
+    return success();
+  return op->emitOpError("expected '")
+         << name << "' to have one value for each row of '" << tileName
+         << "', but got " << vector << " for " << tile;
+}
+
 LogicalResult QuantizeOp::verify() {
   ScaledType type = getResult().getType();
   if (failed(verifyExtents(*this, "source", getSource().getType())))
     return failure();
+  if (getIncluding()) {
+    if (getExponent())
+      return emitOpError("expected no 'including' with a given exponent");
+    if (failed(verifyRowVector(*this, "including", getIncluding().getType(),
+                               "source", getSource().getType())))
+      return failure();
+  }
   if (!sameShape(getSource().getType(), type))
     return emitOpError("expected the result to have the extents of ")
            << getSource().getType() << ", but got " << type;
@@ -356,5 +386,68 @@ LogicalResult ReduceOp::verify() {
 }
 
 LogicalResult MaskOp::verify() {
+  return verifyExtents(*this, "source", getSource().getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Scales as numbers
+//===----------------------------------------------------------------------===//
+
+/// Exponents of an atom: 128 operand rows, one block or all four.
+static LogicalResult verifyExponents(Operation *op, StringRef name, Type type) {
+  auto [rows, cols] = getTileShape(type);
+  if (rows == 128 && (cols == 1 || cols == 4))
+    return success();
+  return op->emitOpError("expected '")
+         << name << "' to be 128x1 or 128x4, but got " << type;
+}
+
+LogicalResult LoadExponentsOp::verify() {
+  if (failed(verifyExponents(*this, "result", getResult().getType())))
+    return failure();
+  return verifyAtom(*this, "scales", getScales(), getIndices(),
+                    Float8E8M0FNUType::get(getContext()));
+}
+
+LogicalResult StoreExponentsOp::verify() {
+  RankedTensorType type = getValue().getType();
+  if (failed(verifyExponents(*this, "value", type)))
+    return failure();
+  if (getAlong() == Axis::Rows && type.getDimSize(1) != 1)
+    return emitOpError("expected one column along rows, but got ") << type;
+  return verifyAtom(*this, "target", getTarget(), getIndices(),
+                    Float8E8M0FNUType::get(getContext()));
+}
+
+LogicalResult ExponentsOp::verify() {
+  ScaledType type = getSource().getType();
+  if (!isa<Float8E8M0FNUType>(type.getScaleType()))
+    return emitOpError("expected scale type f8E8M0FNU, but got ")
+           << type.getScaleType();
+  if (type.getBlockRows() != 1 || !fits(type.getBlockCols(), type.getCols()))
+    return emitOpError("expected one scale for each row, but got ") << type;
+  return verifyRowVector(*this, "result", getResult().getType(), "source",
+                         type);
+}
+
+LogicalResult PayloadOp::verify() {
+  if (!sameShape(getSource().getType(), getResult().getType()))
+    return emitOpError("expected the result to have the extents of ")
+           << getSource().getType() << ", but got " << getResult().getType();
+  return verifyExtents(*this, "source", getSource().getType());
+}
+
+LogicalResult Pow2Op::verify() {
+  return verifyExtents(*this, "source", getSource().getType());
+}
+
+LogicalResult ReduceRowsOp::verify() {
+  if (getKind() != ReduceKind::Max)
+    return emitOpError("expected kind max, but got ")
+           << stringifyReduceKind(getKind());
+  int64_t rows = getSource().getType().getDimSize(0), by = getBy();
+  if (by < 1 || (!ShapedType::isDynamic(rows) && rows % by != 0))
+    return emitOpError("expected blocks that divide the rows of ")
+           << getSource().getType() << ", but got " << by;
   return verifyExtents(*this, "source", getSource().getType());
 }

@@ -51,14 +51,19 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
       dimensions; a name equal to a parameter binds the extent, equal names must have
       equal extents at launch.
     - argument attribute `flamia.original = "v_bf16"` names the argument that holds the
-      unquantized tensor (see `flamia-insert-safeguards`).
+      unquantized tensor (see `flamia-insert-safeguards`). With
+      `flamia.original_factor = "r"` the unquantized value is the original's times `r`,
+      which has one value for each row (all dimensions but the last). A vector with
+      `flamia.original_with = "do_data"` is exchanged for its original wherever products
+      use that argument's original.
     - argument attribute `flamia.depends = {q = "<=", ...}` on an output says which
       tokens of each source its token t may depend on: "<=", ">=" or "any"; "<= if causal"
       is "any" when the parameter `causal` is bound to false. A scale array goes with its
       payload, an original with what was quantized from it. Without the attribute
       `flamia-check-causality` has nothing to prove for that output.
     - argument attribute `flamia.derived_from = "k"` names the argument whose data a scalar
-      or a tensor was computed from beforehand (a per-tensor scale, for instance).
+      or a tensor was computed from beforehand (a per-tensor scale, for instance). A tensor
+      with the same first dimension is taken to be computed token by token.
     - argument attribute `flamia.folded = {exponent = "e(q) - max128(e(q))", ...}` says which
       power of two an argument holds, so that `flamia-fold-scales` may use it
       (docs/fold-scales.md gives the forms and the grammar).
@@ -349,7 +354,9 @@ def DotOp : Flamia_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
 
     `a` is MxK, `b` is KxN, both scaled tiles (`kind::mxf8f6f4.block_scale`) or both
     tensors of the same 16-bit type (`kind::f16`). A scaled operand's block must be
-    constant over 32 elements along k, or cover them.
+    constant over 32 elements along k, or cover them; or be a single element along k
+    (token-local scales contracted over tokens), which hardware cannot multiply:
+    `flamia-fold-scales` moves such scales elsewhere.
 
     Example:
 
@@ -378,7 +385,9 @@ def QuantizeOp : Flamia_Op<"quantize", [AttrSizedOperandSegments, Pure]> {
     or Inf gives byte 255 and payload 0. With `exponent e` every scale is 2^e and the
     payload saturates. Payload: nearest even, saturating, of `x * 2^-e`.
 
-    With `rows n` only the first n rows count (the others have payload 0).
+    With `rows n` only the first n rows count (the others have payload 0). With
+    `including v` the value v of each row counts in the maximum of the row's blocks too, as
+    one more element that is not stored.
 
     `shift` and `shift_by` multiply the logical values by a power of two after rounding:
     payloads stay, each scale byte b becomes `b + shift + shift_by`, clamped to [0, 254]
@@ -392,15 +401,19 @@ def QuantizeOp : Flamia_Op<"quantize", [AttrSizedOperandSegments, Pure]> {
        -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
     %v8 = flamia.quantize %v rows %n : tensor<128x128xf32>
        -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>
+    %do8 = flamia.quantize %do including(%u : tensor<128x1xf32>) : tensor<128x128xf32>
+       -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
     %ds8 = flamia.quantize %ds shift(%e : tensor<1x1xf32>) shift_by -8 : tensor<128x128xf32>
        -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
     ```
   }];
-  let arguments = (ins Flamia_F32Tile:$source, Optional<Index>:$rows, OptionalAttr<I32Attr>:$exponent,
+  let arguments = (ins Flamia_F32Tile:$source, Optional<Index>:$rows,
+    Optional<Flamia_F32Tile>:$including, OptionalAttr<I32Attr>:$exponent,
     Optional<Flamia_F32Tile>:$shift, OptionalAttr<I32Attr>:$shift_by);
   let results = (outs Flamia_Scaled:$result);
   let assemblyFormat = [{
-    $source (`rows` $rows^)? (`exponent` $exponent^)? (`shift` `(` $shift^ `:` type($shift) `)`)?
+    $source (`rows` $rows^)? (`including` `(` $including^ `:` type($including) `)`)?
+    (`exponent` $exponent^)? (`shift` `(` $shift^ `:` type($shift) `)`)?
     (`shift_by` $shift_by^)? attr-dict `:` type($source) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
@@ -495,32 +508,160 @@ def ReduceOp : Flamia_Op<"reduce", [Pure]> {
 }
 
 def MaskOp : Flamia_Op<"mask", [AttrSizedOperandSegments, Pure, AllTypesMatch<["source", "result"]>]> {
-  let summary = "sets scores that a query may not see to -inf";
+  let summary = "sets scores that a query may not see to -inf or 0";
   let description = [{
     Row r of the tile is query `q = rows + r`, column c is key `k = cols + c` (token
-    indices on one axis). An element is kept where every given condition holds:
+    indices on one axis); with `transposed` row r is key `k = rows + r` and column c is
+    query `q = cols + c`. An element is kept where every given condition holds:
 
     - `causal`: k <= q
-    - `limit n`: k < n
+    - `limit n`: the column's token is less than n
     - `window w`: q - k <= w
 
-    All other elements become -inf, whatever they hold.
+    All other elements become -inf, or 0 with `zero`, whatever they hold.
+
+    Examples:
+
+    ```mlir
+    %x = flamia.mask %s rows %q0 cols %k0 causal limit %end : tensor<128x128xf32>
+    %ds = flamia.mask %t rows %k0 cols %q0 transposed causal limit %end zero : tensor<128x128xf32>
+    ```
+  }];
+  let arguments = (ins Flamia_F32Tile:$source, Index:$rows, Index:$cols,
+    UnitAttr:$transposed, UnitAttr:$causal, Optional<Index>:$limit,
+    Optional<Index>:$window, UnitAttr:$zero);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = [{
+    $source `rows` $rows `cols` $cols (`transposed` $transposed^)? (`causal` $causal^)?
+    (`limit` $limit^)? (`window` $window^)? (`zero` $zero^)? attr-dict `:` type($source)
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Scales as numbers
+//===----------------------------------------------------------------------===//
+
+def LoadExponentsOp : Flamia_Op<"load_exponents", [MemoryEffects<[MemRead]>]> {
+  let summary = "reads scale bytes as exponents";
+  let description = [{
+    The exponents (byte - 127) of one atom of E8M0 scales, at `[tile, head]` of an array
+    as in `flamia.load_scaled`. Element (r, j) of the result is that of operand row r and
+    K block j; the result has 128 rows and 4 columns, or 1 for block 0 only. The byte 255
+    gives NaN.
 
     Example:
 
     ```mlir
-    %x = flamia.mask %s rows %q0 cols %k0 causal limit %end : tensor<128x128xf32>
+    %e = flamia.load_exponents %k_scale[%tile, %head]
+       : memref<?x?x512xf8E8M0FNU> -> tensor<128x1xf32>
     ```
   }];
-  let arguments = (ins Flamia_F32Tile:$source, Index:$rows, Index:$cols, UnitAttr:$causal,
-    Optional<Index>:$limit, Optional<Index>:$window);
+  let arguments = (ins AnyMemRef:$scales, Variadic<Index>:$indices);
   let results = (outs Flamia_F32Tile:$result);
   let assemblyFormat = [{
-    $source `rows` $rows `cols` $cols (`causal` $causal^)? (`limit` $limit^)? (`window` $window^)?
-    attr-dict `:` type($source)
+    $scales `[` $indices `]` attr-dict `:` type($scales) `->` type($result)
   }];
   let hasVerifier = 1;
-  let hasFolder = 1;
+}
+
+def StoreExponentsOp : Flamia_Op<"store_exponents", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes exponents as scale bytes";
+  let description = [{
+    Writes one atom of E8M0 scales, of a tile with `rows` rows and `cols` columns, at most
+    128 of both. Element (r, j) of the value is for row r and column block j of the tile,
+    or for all column blocks if there is one column:
+
+    - `along cols`: the byte of operand row r and K block j is that of element (r, j)
+    - `along rows`: the byte of operand row c (a column of the tile) and K block j is that
+      of element (32 j, 0)
+
+    The byte is exponent + 127, clamped to 0 to 254, and 255 for NaN. The rest of the atom
+    holds the byte 127.
+
+    Example:
+
+    ```mlir
+    flamia.store_exponents %e, %do_block_scale[%tile, %head] rows %n cols %d along rows
+      : tensor<128x1xf32>, memref<?x?x512xf8E8M0FNU>
+    ```
+  }];
+  let arguments = (ins Flamia_F32Tile:$value, AnyMemRef:$target, Variadic<Index>:$indices,
+    Index:$rows, Index:$cols, Flamia_Axis:$along);
+  let assemblyFormat = [{
+    $value `,` $target `[` $indices `]` `rows` $rows `cols` $cols `along` $along attr-dict
+    `:` type($value) `,` type($target)
+  }];
+  let hasVerifier = 1;
+}
+
+def ExponentsOp : Flamia_Op<"exponents", [Pure]> {
+  let summary = "exponents of a token-local quantized tile";
+  let description = [{
+    The exponent of each row's E8M0 scale, of a tile whose blocks are one row each. NaN for
+    the byte 255.
+
+    Example:
+
+    ```mlir
+    %e = flamia.exponents %q : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64> -> tensor<128x1xf32>
+    ```
+  }];
+  let arguments = (ins Flamia_Scaled:$source);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def PayloadOp : Flamia_Op<"payload", [Pure]> {
+  let summary = "payload of a quantized tile, as numbers";
+  let description = [{
+    The payload without its scales: the logical values in units of each block's scale.
+
+    Example:
+
+    ```mlir
+    %x = flamia.payload %q : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64> -> tensor<128x64xf32>
+    ```
+  }];
+  let arguments = (ins Flamia_Scaled:$source);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Pow2Op : Flamia_Op<"pow2", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "exact powers of two of integers";
+  let description = [{
+    2^e for integer-valued e; NaN for NaN. Below 2^-126 the result is subnormal, below
+    2^-149 it is 0, and above 2^127 it is infinity. Unlike `math.exp2` it is exact and
+    flushes nothing.
+
+    Example: `%f = flamia.pow2 %e : tensor<128x1xf32>`
+  }];
+  let arguments = (ins Flamia_F32Tile:$source);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
+def ReduceRowsOp : Flamia_Op<"reduce_rows", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "largest value of each block of rows, in each of its rows";
+  let description = [{
+    Every row of a block of `by` rows gets the largest value in its column among the
+    block's rows before `rows` (default: all). NaN goes through: a block with a NaN has the
+    result NaN. A block without such a row has the result 0.
+
+    Example: `%eb = flamia.reduce_rows max %e by 32 rows %n : tensor<128x1xf32>`
+  }];
+  let arguments = (ins Flamia_ReduceKind:$kind, Flamia_F32Tile:$source, I64Attr:$by,
+    Optional<Index>:$rows);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = [{
+    $kind $source `by` $by (`rows` $rows^)? attr-dict `:` type($source)
+  }];
+  let hasVerifier = 1;
 }
 
 #endif // FLAMIA_OPS

@@ -207,11 +207,83 @@ static LogicalResult verifyArgumentType(KernelOp kernel, StringRef name,
   return success();
 }
 
+/// What a safeguard reads in place of an argument: `flamia.original`,
+/// `flamia.original_factor` and `flamia.original_with`.
+static LogicalResult
+verifyOriginal(KernelOp kernel, Type type, DictionaryAttr attributes,
+               function_ref<InFlightDiagnostic(StringRef, StringRef)> refuse) {
+  auto memref = dyn_cast<MemRefType>(type);
+  auto tensorNamed = [&](StringRef attribute) {
+    auto name = attributes.getAs<StringAttr>(attribute);
+    return name ? kernel.getArgNamed(name.getValue()) : BlockArgument();
+  };
+  auto typeOf = [](BlockArgument arg) {
+    return arg ? dyn_cast<MemRefType>(arg.getType()) : MemRefType();
+  };
+  auto isOnlyRead = [&](BlockArgument arg) {
+    return llvm::none_of(arg.getUsers(),
+                         llvm::IsaPred<StoreOp, StorePayloadOp, StoreScalesOp,
+                                       StoreExponentsOp>) &&
+           !kernel.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
+                                                    "flamia.depends");
+  };
+  auto dims = attributes.getAs<ArrayAttr>("flamia.dims");
+  auto dimsOf = [&](BlockArgument arg) {
+    return kernel.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(),
+                                              "flamia.dims");
+  };
+
+  // A vector goes with a payload and has its own element type.
+  bool isVector = attributes.contains("flamia.original_with");
+  BlockArgument arg = tensorNamed("flamia.original");
+  MemRefType other = typeOf(arg);
+  bool fits = memref && other && other.getRank() == memref.getRank() &&
+              succeeded(verifyCompatibleShape(memref, other));
+  if (isVector && (!fits || other.getElementType() != memref.getElementType()))
+    return refuse("flamia.original", "the name of a tensor of the same type");
+  if (!isVector &&
+      (!fits || !isa<BFloat16Type, Float16Type>(other.getElementType())))
+    return refuse("flamia.original",
+                  "the name of a bf16 or f16 tensor of the same shape");
+  if (!isOnlyRead(arg))
+    return refuse("flamia.original", "the name of a tensor that is only read");
+  if (ArrayAttr otherDims = dimsOf(arg); dims && otherDims && dims != otherDims)
+    return refuse("flamia.original",
+                  "the name of a tensor of the same 'flamia.dims'");
+
+  if (isVector) {
+    BlockArgument payload = tensorNamed("flamia.original_with");
+    if (!payload ||
+        !kernel.getArgAttr(payload.getArgNumber(), "flamia.original"))
+      return refuse("flamia.original_with",
+                    "the name of an argument with 'flamia.original'");
+  }
+  if (attributes.contains("flamia.original_factor")) {
+    BlockArgument factor = tensorNamed("flamia.original_factor");
+    MemRefType vector = typeOf(factor);
+    if (!vector || !vector.getElementType().isF32() ||
+        vector.getRank() + 1 != memref.getRank() ||
+        failed(verifyCompatibleShape(vector.getShape(),
+                                     memref.getShape().drop_back())))
+      return refuse("flamia.original_factor",
+                    "the name of an f32 tensor of the same shape but for the "
+                    "last dimension");
+    ArrayAttr factorDims = dimsOf(factor);
+    if (!isOnlyRead(factor) ||
+        (dims && factorDims &&
+         dims.getValue().drop_back() != factorDims.getValue()))
+      return refuse("flamia.original_factor",
+                    "the name of a tensor that is only read and has the same "
+                    "'flamia.dims' but for the last");
+  }
+  return success();
+}
+
 /// The `flamia.*` attributes of one argument.
 static LogicalResult verifyArgumentAttributes(KernelOp kernel, StringRef name,
                                               Type type,
                                               DictionaryAttr attributes) {
-  auto refuse = [&](StringRef attribute, StringRef what) {
+  auto refuse = [&](StringRef attribute, StringRef what) -> InFlightDiagnostic {
     return kernel.emitOpError("expected '")
            << attribute << "' of argument '" << name << "' to be " << what
            << ", but got " << attributes.get(attribute);
@@ -223,30 +295,12 @@ static LogicalResult verifyArgumentAttributes(KernelOp kernel, StringRef name,
         !llvm::all_of(list, llvm::IsaPred<StringAttr>))
       return refuse("flamia.dims", "one name for each dimension");
   }
-  if (Attribute original = attributes.get("flamia.original")) {
-    auto other = dyn_cast<StringAttr>(original);
-    BlockArgument arg =
-        other ? kernel.getArgNamed(other.getValue()) : BlockArgument();
-    auto otherType = arg ? dyn_cast<MemRefType>(arg.getType()) : MemRefType();
-    if (!memref || !otherType || otherType.getRank() != memref.getRank() ||
-        !isa<BFloat16Type, Float16Type>(otherType.getElementType()) ||
-        failed(verifyCompatibleShape(memref, otherType)))
-      return refuse("flamia.original",
-                    "the name of a bf16 or f16 tensor of the same shape");
-    // A safeguard reads it in place of the payload.
-    if (llvm::any_of(arg.getUsers(),
-                     llvm::IsaPred<StoreOp, StorePayloadOp, StoreScalesOp>) ||
-        kernel.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(),
-                                                "flamia.depends"))
-      return refuse("flamia.original",
-                    "the name of a tensor that is only read");
-    auto otherDims =
-        kernel.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "flamia.dims");
-    Attribute dims = attributes.get("flamia.dims");
-    if (dims && otherDims && dims != otherDims)
-      return refuse("flamia.original",
-                    "the name of a tensor of the same 'flamia.dims'");
-  }
+  if (attributes.contains("flamia.original") &&
+      failed(verifyOriginal(kernel, type, attributes, refuse)))
+    return failure();
+  for (StringRef name : {"flamia.original_factor", "flamia.original_with"})
+    if (attributes.contains(name) && !attributes.contains("flamia.original"))
+      return refuse(name, "together with 'flamia.original'");
   if (Attribute from = attributes.get("flamia.derived_from")) {
     auto other = dyn_cast<StringAttr>(from);
     if (!other || !kernel.getArgNamed(other.getValue()))

@@ -76,6 +76,8 @@ private:
   mlir::LogicalResult runStore(StoreOp op);
   mlir::LogicalResult runStorePayload(StorePayloadOp op);
   mlir::LogicalResult runStoreScales(StoreScalesOp op);
+  mlir::LogicalResult runLoadExponents(LoadExponentsOp op);
+  mlir::LogicalResult runStoreExponents(StoreExponentsOp op);
 
   // Tiles.cpp
   mlir::LogicalResult runTranspose(TransposeOp op);
@@ -86,6 +88,10 @@ private:
   mlir::LogicalResult runBroadcast(BroadcastOp op);
   mlir::LogicalResult runReduce(ReduceOp op);
   mlir::LogicalResult runMask(MaskOp op);
+  mlir::LogicalResult runExponents(ExponentsOp op);
+  mlir::LogicalResult runPayload(PayloadOp op);
+  mlir::LogicalResult runPow2(Pow2Op op);
+  mlir::LogicalResult runReduceRows(ReduceRowsOp op);
 
   // Scalar and elementwise ops, Elementwise.cpp
   mlir::LogicalResult runConstant(mlir::arith::ConstantOp op);
@@ -116,6 +122,9 @@ private:
 
 /// Rounds \p value to a tensor's element type (f32: as it is; i1: 0 or 1).
 float roundToElement(float value, mlir::Type element);
+
+/// byte - 127, NaN for the byte 255.
+float exponentOf(uint8_t byte);
 
 /// Payload conversions of a scaled type's element.
 uint8_t encodePayload(float value, mlir::Type element);

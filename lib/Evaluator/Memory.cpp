@@ -4,6 +4,8 @@
 #include "flamia/Numerics/Formats.h"
 #include "flamia/Numerics/Layout.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace flamia;
 using namespace flamia::evaluator;
@@ -237,4 +239,39 @@ LogicalResult Machine::runStoreScales(StoreScalesOp op) {
                            byte = exists ? value.scales[value.scaleIndex(r, c)]
                                          : numerics::e8m0One;
                          });
+}
+
+LogicalResult Machine::runLoadExponents(LoadExponentsOp op) {
+  int64_t indices[] = {integer(op.getIndices()[0]),
+                       integer(op.getIndices()[1])};
+  auto [rows, cols] = getTileShape(op.getType());
+  Tile to(rows, cols);
+  if (failed(forEachAtomByte(op, *slot(op.getScales()).buffer, indices,
+                             Axis::Cols, rows, cols * 32, 1, 32,
+                             [&](int64_t r, int64_t c, uint8_t &byte) {
+                               to.at(r, c / 32) = exponentOf(byte);
+                             })))
+    return failure();
+  setTile(op, std::move(to));
+  return success();
+}
+
+LogicalResult Machine::runStoreExponents(StoreExponentsOp op) {
+  int64_t indices[] = {integer(op.getIndices()[0]),
+                       integer(op.getIndices()[1])};
+  const Tile &value = tile(op.getValue());
+  bool alongCols = op.getAlong() == Axis::Cols;
+  int64_t rows = integer(op.getRows()), cols = integer(op.getCols());
+  return forEachAtomByte(
+      op, *slot(op.getTarget()).buffer, indices, op.getAlong(), 128, 128,
+      alongCols ? 1 : 32, alongCols ? 32 : 1,
+      [&](int64_t r, int64_t c, uint8_t &byte) {
+        byte = numerics::e8m0One;
+        if (r >= rows || c >= cols)
+          return;
+        float exponent = value.at(r, value.cols == 1 ? 0 : c / 32);
+        byte = std::isnan(exponent)
+                   ? numerics::e8m0NaN
+                   : uint8_t(std::clamp(exponent + 127.0f, 0.0f, 254.0f));
+      });
 }

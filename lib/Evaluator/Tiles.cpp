@@ -32,6 +32,11 @@ static double scaleOf(uint8_t byte, Type scaleType) {
                                            : numerics::ue4m3ToFloat(byte);
 }
 
+float evaluator::exponentOf(uint8_t byte) {
+  return byte == numerics::e8m0NaN ? std::numeric_limits<float>::quiet_NaN()
+                                   : float(int(byte) - 127);
+}
+
 double ScaledTile::at(int64_t row, int64_t col) const {
   uint8_t byte = payload[size_t(row * type.getCols() + col)];
   return double(decodePayload(byte, type.getElementType())) *
@@ -154,6 +159,11 @@ LogicalResult Machine::runQuantize(QuantizeOp op) {
             finite &= std::isfinite(magnitude);
             amax = std::max(amax, magnitude);
           }
+        for (int64_t r = r0; op.getIncluding() && r < end; ++r) {
+          float magnitude = std::fabs(tile(op.getIncluding()).at(r, 0));
+          finite &= std::isfinite(magnitude);
+          amax = std::max(amax, magnitude);
+        }
         if (!finite)
           byte = numerics::e8m0NaN;
         else if (amax == 0)
@@ -269,14 +279,60 @@ LogicalResult Machine::runReduce(ReduceOp op) {
 LogicalResult Machine::runMask(MaskOp op) {
   Tile to = tile(op.getSource());
   int64_t rows = integer(op.getRows()), cols = integer(op.getCols());
+  float hidden = op.getZero() ? 0.0f : -std::numeric_limits<float>::infinity();
   for (int64_t r = 0; r < to.rows; ++r)
     for (int64_t c = 0; c < to.cols; ++c) {
-      int64_t query = rows + r, key = cols + c;
+      int64_t query = op.getTransposed() ? cols + c : rows + r;
+      int64_t key = op.getTransposed() ? rows + r : cols + c;
       bool keep = (!op.getCausal() || key <= query) &&
-                  (!op.getLimit() || key < integer(op.getLimit())) &&
+                  (!op.getLimit() || cols + c < integer(op.getLimit())) &&
                   (!op.getWindow() || query - key <= integer(op.getWindow()));
       if (!keep)
-        to.at(r, c) = -std::numeric_limits<float>::infinity();
+        to.at(r, c) = hidden;
+    }
+  setTile(op, std::move(to));
+  return success();
+}
+
+LogicalResult Machine::runExponents(ExponentsOp op) {
+  const ScaledTile &from = *slot(op.getSource()).scaled;
+  Tile to(from.type.getRows(), 1);
+  for (int64_t r = 0; r < to.rows; ++r)
+    to.at(r, 0) = exponentOf(from.scales[from.scaleIndex(r, 0)]);
+  setTile(op, std::move(to));
+  return success();
+}
+
+LogicalResult Machine::runPayload(PayloadOp op) {
+  const ScaledTile &from = *slot(op.getSource()).scaled;
+  Tile to(from.type.getRows(), from.type.getCols());
+  for (size_t i = 0; i < to.data.size(); ++i)
+    to.data[i] = decodePayload(from.payload[i], from.type.getElementType());
+  setTile(op, std::move(to));
+  return success();
+}
+
+LogicalResult Machine::runPow2(Pow2Op op) {
+  Tile to = tile(op.getSource());
+  for (float &value : to.data)
+    value = float(std::exp2(double(value)));
+  setTile(op, std::move(to));
+  return success();
+}
+
+LogicalResult Machine::runReduceRows(ReduceRowsOp op) {
+  const Tile &from = tile(op.getSource());
+  Tile to(from.rows, from.cols);
+  int64_t own = op.getRows() ? integer(op.getRows()) : from.rows;
+  int64_t by = op.getBy();
+  for (int64_t c = 0; c < from.cols; ++c)
+    for (int64_t first = 0; first < from.rows; first += by) {
+      float largest = 0;
+      for (int64_t r = first; r < std::min(first + by, own); ++r)
+        if (r == first || std::isnan(from.at(r, c)) || from.at(r, c) > largest)
+          largest = from.at(r, c);
+      for (int64_t r = first; r < first + by; ++r)
+        to.at(r, c) = largest;
     }
   setTile(op, std::move(to));
   return success();

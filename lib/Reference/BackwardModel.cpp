@@ -42,12 +42,6 @@ void weightsOf(const float *x, const bool *counted, float *p) {
     p[i] = float(wide[i]);
 }
 
-/// Weights of a diagonal tile: everything there sees P as the forward did.
-void roundWeights(float *p) {
-  for (int64_t i = 0; i < tileRows; ++i)
-    p[i] = roundToBF16(p[i]);
-}
-
 /// values[i] = 0 where not seen[i]: a select, whatever the value is.
 void mask(const bool *seen, float *values) {
   for (int64_t i = 0; i < tileRows; ++i)
@@ -180,8 +174,6 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
                  scaleOf(keyAtom[off128x4(j, 0)]));
   scaleShift(s, c, weightShift - operands.forward.m[row], x, tileRows);
   weightsOf(x, options.maskBeforeScale ? seen : inside, p);
-  if (bf16)
-    roundWeights(p);
   int64_t firstKey = item.begin + tile * tileRows;
   bool absolute = bf16 && !options.tileRelativeDiagonal;
   const std::vector<float> &factors =
@@ -353,19 +345,10 @@ void DkdvTile::gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte,
   scaleShift(s, c, shifts.data(), x, tileRows);
   weightsOf(x, options.maskBeforeScale ? seen : inside, p);
 
-  if (bf16)
-    roundWeights(p);
   DynamicRow weightScales;
   std::fill_n(weightScales.bytes, tileRows / blockSize, e8m0One);
-  if (!bf16 && options.dynamicWeights) {
-    // Weights become their payload's size; dS is computed from that.
+  if (!bf16 && options.dynamicWeights)
     weightScales = dynamicScales(p);
-    for (int64_t i = 0; i < tileRows; ++i) {
-      uint8_t byte = weightScales.bytes[i / blockSize];
-      p[i] *= byte == e8m0NaN ? e8m0ToFloat(byte)
-                              : e8m0ToFloat(uint8_t(254 - byte));
-    }
-  }
   for (int64_t i = 0; i < queryCount; ++i) {
     const Query &query = queries[i];
     float product = float(gradientRow[i] * query.gradientScale);
@@ -380,23 +363,21 @@ void DkdvTile::gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte,
   dynamicPayload(ds, scales, gradientRow);
 
   if (bf16) {
+    // dV sees the weights that the forward's PV saw.
     for (int64_t i = 0; i < tileRows; ++i)
-      scoreRow[i] = roundToBF16(p[i] * (queries[i].r * weightUnit));
+      scoreRow[i] =
+          roundToBF16(roundToBF16(p[i]) * (queries[i].r * weightUnit));
     int shift = options.tileRelativeDiagonal ? int(tileByte) - e8m0One : 0;
     for (uint8_t &byte : scales.bytes)
       byte = addToByte(byte, shift - int(weightShift));
   } else {
-    // p is scaled already: round it as it is.
-    DynamicRow unit;
+    dynamicPayload(p, weightScales, scoreRow);
     for (int64_t block = 0; block < tileRows / blockSize; ++block) {
-      uint8_t byte = weightScales.bytes[block];
-      unit.bytes[block] = byte == e8m0NaN ? byte : e8m0One;
-      weightScales.bytes[block] = addToByte(byte, -int(weightShift));
-      scales.bytes[block] =
-          addToByte(scales.bytes[block], int(byte) - e8m0One + int(tileByte) -
-                                             e8m0One - int(weightShift));
+      weightScales.bytes[block] =
+          addToByte(weightScales.bytes[block], -int(weightShift));
+      scales.bytes[block] = addToByte(
+          scales.bytes[block], int(tileByte) - e8m0One - int(weightShift));
     }
-    dynamicPayload(p, unit, scoreRow);
     applyScales(weightScales, scoreRow);
   }
   applyScales(scales, gradientRow);

@@ -165,15 +165,14 @@ private:
     float kappa = options.correctedD ? forward.kappa[row] : 1.0f;
     float ofLse = dLse.empty() ? 0.0f : dLse[row] * r;
     float scale = e8m0ToFloat(eO), perScale = e8m0ToFloat(uint8_t(254 - eO));
-    bool isNaN = eO == e8m0NaN || eQ == e8m0NaN || tileByte == e8m0NaN;
+    bool isNaN = eQ == e8m0NaN || tileByte == e8m0NaN;
     float past = kappa * sumRow(payload, dim) - ofLse * perScale;
     float diagonal = kappa * (sumRow(gradient, dim) * r) - ofLse;
     if (!options.correctedD)
       past = diagonal * perScale;
-    if (isNaN)
-      past = floatOf(0x7FC00000u);
     result.dPast[row] = past * scale;
-    result.dPastHat[row] = past * std::ldexp(1.0f, int(eQ) - tileByte);
+    result.dPastHat[row] = isNaN ? floatOf(0x7FC00000u)
+                                 : past * std::ldexp(1.0f, int(eQ) - tileByte);
     float queryScale = e8m0ToFloat(eQ);
     if (options.tileRelativeDiagonal)
       queryScale = std::ldexp(1.0f, int(eQ) - tileByte);

@@ -60,12 +60,19 @@ BlockArgument CausalityAnalysis::getOriginal(BlockArgument source) {
 }
 
 BlockArgument CausalityAnalysis::representative(BlockArgument source) {
-  for (BlockArgument arg : kernel.getBody().getArguments())
-    if (getOriginal(arg) == source)
-      return arg;
-  if (auto from = attributesOf(source).getAs<StringAttr>("flamia.derived_from"))
-    if (BlockArgument arg = kernel.getArgNamed(from.getValue()))
-      return arg;
+  // A chain of arguments; its length bounds the search where it has a cycle.
+  for (unsigned i = 0, e = kernel.getBody().getNumArguments(); i < e; ++i) {
+    BlockArgument next;
+    if (auto from =
+            attributesOf(source).getAs<StringAttr>("flamia.derived_from"))
+      next = kernel.getArgNamed(from.getValue());
+    for (BlockArgument arg : kernel.getBody().getArguments())
+      if (!next && getOriginal(arg) == source)
+        next = arg;
+    if (!next)
+      break;
+    source = next;
+  }
   return source;
 }
 
@@ -97,6 +104,10 @@ void CausalityAnalysis::visitOp(Operation *op) {
     return visitTranspose(transpose);
   if (auto quantize = dyn_cast<QuantizeOp>(op))
     return visitQuantize(quantize);
+  if (isa<LoadExponentsOp, ExponentsOp, PayloadOp, Pow2Op>(op))
+    return visitExponents(op);
+  if (auto reduce = dyn_cast<ReduceRowsOp>(op))
+    return visitReduceRows(reduce);
   if (auto round = dyn_cast<RoundLikeOp>(op)) {
     // The grid is a matter of types; no data of `like` enters.
     stateOf(round.getResult()) = State(stateOf(round.getSource()));
@@ -111,7 +122,7 @@ void CausalityAnalysis::visitOp(Operation *op) {
     stateOf(hadamard.getResult()) = state;
     return;
   }
-  if (isa<StoreOp, StorePayloadOp, StoreScalesOp>(op))
+  if (isa<StoreOp, StorePayloadOp, StoreScalesOp, StoreExponentsOp>(op))
     return checkStore(op);
   if (isa<FullOp>(op) || OpTrait::hasElementwiseMappableTraits(op))
     return visitElementwise(op);
@@ -263,14 +274,27 @@ void CausalityAnalysis::limit(State &state, const MaskState &mask) {
 
 void CausalityAnalysis::visitMask(MaskOp op) {
   State state(stateOf(op.getSource()));
+  Hidden hidden = op.getZero() ? Hidden::Zero : Hidden::MinusInf;
   if (op.getCausal()) {
     MaskState mask;
-    mask.rows = indices.get(op.getRows());
-    mask.cols = indices.get(op.getCols());
+    mask.rows = indices.get(op.getTransposed() ? op.getCols() : op.getRows());
+    mask.cols = indices.get(op.getTransposed() ? op.getRows() : op.getCols());
+    mask.transposed = op.getTransposed();
+    mask.hidden = hidden;
     state.mask = mask;
     limit(state, mask);
+  } else if (state.mask && state.mask->hidden != hidden) {
+    // Of the elements hidden before some are overwritten.
+    state.mask->hidden = Hidden::Constant;
   }
   stateOf(op.getResult()) = state;
+}
+
+/// The load that \p operand is, transposed or not.
+static LoadScaledOp loadOf(Value operand) {
+  while (auto transpose = operand.getDefiningOp<TransposeOp>())
+    operand = transpose.getSource();
+  return operand.getDefiningOp<LoadScaledOp>();
 }
 
 void CausalityAnalysis::visitDot(DotOp op) {
@@ -282,6 +306,15 @@ void CausalityAnalysis::visitDot(DotOp op) {
       dependence.product = op;
       dependence.productOperand = operand;
     }
+    // Token-local scales contracted over tokens exist in programs only. Where
+    // there is an original, the product is taken for what hardware can do.
+    auto type = dyn_cast<ScaledType>(op->getOperand(operand).getType());
+    LoadScaledOp load = loadOf(op->getOperand(operand));
+    Kind contracted = operand == 0 ? Kind::Col : Kind::Row;
+    if (type && load && load == dependence.load &&
+        dependence.kind == contracted && getOriginal(dependence.source) &&
+        (operand == 0 ? type.getBlockCols() : type.getBlockRows()) == 1)
+      dependence.sharing = std::max(dependence.sharing, hardwareBlock);
   };
   for (Dependence dependence : a.dependences) {
     through(dependence, 0);
@@ -357,6 +390,8 @@ void CausalityAnalysis::visitTranspose(TransposeOp op) {
 
 void CausalityAnalysis::visitQuantize(QuantizeOp op) {
   State result(stateOf(op.getSource()));
+  for (Value operand : op->getOperands().drop_front())
+    result.addAll(State(stateOf(operand)));
   ScaledType type = op.getResult().getType();
   // A static scale shares nothing.
   if (!op.getExponent()) {
@@ -380,6 +415,58 @@ void CausalityAnalysis::visitQuantize(QuantizeOp op) {
   }
   if (result.mask && result.mask->hidden != Hidden::Zero)
     result.mask->hidden = Hidden::Constant;
+  stateOf(op.getResult()) = result;
+}
+
+/// The first token of \p tile of the scale arrays.
+IndexExpr CausalityAnalysis::tokensOfTile(Value tile) {
+  IndexExpr start = indices.get(tile) * 128;
+  kernel.walk([&](WorkItemOp item) {
+    start = start + indices.get(item.getBegin()) -
+            indices.get(item.getScaleBase()) * 128;
+    return WalkResult::interrupt();
+  });
+  return start;
+}
+
+/// Exponents and payloads depend on what the quantized values depend on.
+void CausalityAnalysis::visitExponents(Operation *op) {
+  Value result = op->getResult(0);
+  if (auto load = dyn_cast<LoadExponentsOp>(op)) {
+    State state;
+    if (auto arg = dyn_cast<BlockArgument>(load.getScales())) {
+      Dependence dependence;
+      dependence.source = arg;
+      dependence.load = op;
+      dependence.kind = Kind::Row;
+      dependence.origin = tokensOfTile(load.getIndices().front());
+      dependence.extent = getTileShape(result.getType()).first;
+      state.add(dependence);
+    }
+    stateOf(result) = state;
+    return;
+  }
+  State state(stateOf(op->getOperand(0)));
+  if (isa<ExponentsOp>(op)) {
+    state.mask.reset();
+    for (Dependence &dependence : state.dependences)
+      if (dependence.kind == Kind::Col)
+        dependence.kind = Kind::Range;
+  } else if (state.mask && isa<Pow2Op>(op)) {
+    state.mask->hidden = Hidden::Constant;
+  }
+  stateOf(result) = state;
+}
+
+void CausalityAnalysis::visitReduceRows(ReduceRowsOp op) {
+  State result(stateOf(op.getSource()));
+  result.mask.reset();
+  for (Dependence &dependence : result.dependences) {
+    dependence.above.reset();
+    dependence.below.reset();
+    if (dependence.kind == Kind::Row)
+      dependence.sharing = std::max(dependence.sharing, int64_t(op.getBy()));
+  }
   stateOf(op.getResult()) = result;
 }
 
@@ -546,7 +633,9 @@ void CausalityAnalysis::checkStore(Operation *op) {
   if (!depends)
     return;
   Value value = op->getOperand(0);
-  IndexExpr origin = indices.get(op->getOperand(2));
+  bool inAtoms = isa<StoreScalesOp, StoreExponentsOp>(op);
+  IndexExpr origin = inAtoms ? tokensOfTile(op->getOperand(2))
+                             : indices.get(op->getOperand(2));
   int64_t rows = getTileShape(value.getType()).first;
   for (const Dependence &dependence : State(stateOf(value)).dependences) {
     BlockArgument source = representative(dependence.source);

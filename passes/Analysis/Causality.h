@@ -21,6 +21,9 @@
 
 namespace flamia {
 
+/// Elements along a contraction that share a scale in hardware.
+inline constexpr int64_t hardwareBlock = 32;
+
 /// How many tokens share a scale, beyond a number of them.
 inline constexpr int64_t sharedByDocument = int64_t(1) << 60;
 inline constexpr int64_t sharedByPack = int64_t(1) << 61;
@@ -122,11 +125,14 @@ private:
   void visitBroadcast(BroadcastOp op);
   void visitTranspose(TransposeOp op);
   void visitQuantize(QuantizeOp op);
+  void visitExponents(mlir::Operation *op);
+  void visitReduceRows(ReduceRowsOp op);
   void visitElementwise(mlir::Operation *op);
   void visitUnknown(mlir::Operation *op);
   std::optional<MaskState> maskOfElementwise(mlir::Operation *op);
   void limit(State &state, const MaskState &mask);
   int64_t sharingOf(LoadScaledOp op);
+  IndexExpr tokensOfTile(mlir::Value tile);
   void checkStore(mlir::Operation *op);
   void checkDependence(mlir::Operation *store, mlir::BlockArgument output,
                        const Dependence &dependence, const IndexExpr &origin,

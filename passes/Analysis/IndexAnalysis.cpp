@@ -161,6 +161,13 @@ void IndexAnalysis::addFacts(Value value, const IndexExpr &self,
           });
 }
 
+/// True if the value is computed inside \p loop, or is its induction variable.
+static bool changesInLoop(Value value, Operation *loop) {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return loop->isAncestor(arg.getOwner()->getParentOp());
+  return loop->isProperAncestor(value.getDefiningOp());
+}
+
 const std::vector<IndexExpr> &IndexAnalysis::factsOf(unsigned symbol) {
   if (!symbols[symbol].facts) {
     // Guards against a cycle; there is none in SSA but through loops.
@@ -168,10 +175,20 @@ const std::vector<IndexExpr> &IndexAnalysis::factsOf(unsigned symbol) {
     std::vector<IndexExpr> facts;
     Value value = symbols[symbol].value;
     Operation *loop = symbols[symbol].loop;
-    // An earlier value is known only to lie in the loop's range.
-    auto forLoop = dyn_cast_or_null<scf::ForOp>(loop);
-    if (!loop || (forLoop && forLoop.getInductionVar() == value))
+    auto arg = dyn_cast<BlockArgument>(value);
+    if (!loop) {
       addFacts(value, symbolExpr(symbol), facts);
+    } else if (arg && isa<scf::ForOp>(arg.getOwner()->getParentOp())) {
+      // An earlier induction variable lies in its loop's range, as far as that
+      // is the same in every iteration of `loop`.
+      addFacts(value, symbolExpr(symbol), facts);
+      llvm::erase_if(facts, [&](const IndexExpr &fact) {
+        return llvm::any_of(fact.terms, [&](auto term) {
+          return term.first != symbol &&
+                 changesInLoop(symbols[term.first].value, loop);
+        });
+      });
+    }
     symbols[symbol].facts = std::move(facts);
   }
   return *symbols[symbol].facts;
@@ -214,13 +231,6 @@ bool IndexAnalysis::isNonNegative(const IndexExpr &expr) {
     counterexamples.addInequality(row(fact));
   counterexamples.addInequality(row(expr * -1 - 1));
   return presburger::Simplex(counterexamples).isEmpty();
-}
-
-/// True if the value is computed inside \p loop, or is its induction variable.
-static bool changesInLoop(Value value, Operation *loop) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
-    return loop->isAncestor(arg.getOwner()->getParentOp());
-  return loop->isProperAncestor(value.getDefiningOp());
 }
 
 IndexExpr IndexAnalysis::inEarlierIteration(const IndexExpr &expr,

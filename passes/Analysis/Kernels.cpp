@@ -35,17 +35,21 @@ NeededConditions flamia::neededConditions(MaskOp op, IndexAnalysis &indices) {
   auto [numRows, numCols] = getTileShape(op.getType());
   IndexExpr rows = indices.get(op.getRows());
   IndexExpr cols = indices.get(op.getCols());
+  bool turned = op.getTransposed();
+  IndexExpr query = turned ? cols : rows, key = turned ? rows : cols;
+  int64_t queries = turned ? numCols : numRows;
+  int64_t keys = turned ? numRows : numCols;
   NeededConditions needed;
   // `k <= q` holds where the last key comes no later than the first query, or
-  // where the limit alone says so.
+  // where a limit of the keys alone says so.
   needed.causal = op.getCausal() &&
-                  !indices.isAtMost(cols + (numCols - 1), rows) &&
-                  !(op.getLimit() &&
-                    indices.isAtMost(indices.get(op.getLimit()), rows + 1));
+                  !indices.isAtMost(key + (keys - 1), query) &&
+                  !(op.getLimit() && !turned &&
+                    indices.isAtMost(indices.get(op.getLimit()), query + 1));
   needed.limit = op.getLimit() &&
                  !indices.isAtMost(cols + numCols, indices.get(op.getLimit()));
   needed.window =
-      op.getWindow() && !indices.isAtMost(rows + (numRows - 1) - cols,
+      op.getWindow() && !indices.isAtMost(query + (queries - 1) - key,
                                           indices.get(op.getWindow()));
   return needed;
 }

@@ -553,9 +553,9 @@ flamia.kernel @dot_block_a() parameters {} grid(1) {
   %t = flamia.full %f0 : tensor<128x128xf32>
   %q = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
   %z = flamia.full %f0 : tensor<128x128xf32>
-  %p = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1>
-  // expected-error @+1 {{expected scale block of 'a' to be a multiple of 32 elements along cols, but got 1}}
-  %d = flamia.dot %p, %p, %z : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1> -> tensor<128x128xf32>
+  %p = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x16>
+  // expected-error @+1 {{expected scale block of 'a' to be a multiple of 32 elements along cols, but got 16}}
+  %d = flamia.dot %p, %p, %z : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x16>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x16> -> tensor<128x128xf32>
   flamia.return
 }
 
@@ -565,9 +565,10 @@ flamia.kernel @dot_block_b() parameters {} grid(1) {
   %f0 = arith.constant 0.0 : f32
   %t = flamia.full %f0 : tensor<128x128xf32>
   %q = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+  %p = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 16x32>
   %z = flamia.full %f0 : tensor<128x128xf32>
-  // expected-error @+1 {{expected scale block of 'b' to be a multiple of 32 elements along rows, but got 1}}
-  %d = flamia.dot %q, %q, %z : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32> -> tensor<128x128xf32>
+  // expected-error @+1 {{expected scale block of 'b' to be a multiple of 32 elements along rows, but got 16}}
+  %d = flamia.dot %q, %p, %z : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 16x32> -> tensor<128x128xf32>
   flamia.return
 }
 
@@ -1077,4 +1078,133 @@ flamia.kernel @folded_heads(%q: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens"
 flamia.kernel @folded_own_heads(%k: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens", "kv_heads", "d"]},
     %x: memref<?x?x128xf32> {flamia.dims = ["tiles", "heads", "rows"], flamia.folded = {exponent = "e(k)"}}) {
   flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a tensor of the same type, but got "y"}}
+flamia.kernel @original_vector(%x: memref<?xf32> {flamia.original = "y", flamia.original_with = "z"}, %y: memref<?xbf16>, %z: memref<?x?xbf16>) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original_with' of argument 'x' to be the name of an argument with 'flamia.original', but got "z"}}
+flamia.kernel @original_with(%x: memref<?xf32> {flamia.original = "y", flamia.original_with = "z"}, %y: memref<?xf32>, %z: memref<?x?xbf16>) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original_with' of argument 'x' to be together with 'flamia.original', but got "x"}}
+flamia.kernel @original_with_alone(%x: memref<?xf32> {flamia.original_with = "x"}) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original_factor' of argument 'x' to be the name of an f32 tensor of the same shape but for the last dimension, but got "r"}}
+flamia.kernel @factor_shape(%x: memref<?x8x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x8x64xbf16>, %r: memref<?x4xf32>) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.original_factor' of argument 'x' to be the name of a tensor that is only read and has the same 'flamia.dims' but for the last, but got "r"}}
+flamia.kernel @factor_dims(%x: memref<?x64xf8E4M3FN> {flamia.dims = ["t", "d"], flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x64xbf16>, %r: memref<?xf32> {flamia.dims = ["u"]}) parameters {} grid(1) { flamia.return }
+
+// -----
+
+func.func @including(%x: tensor<128x128xf32>, %v: tensor<1x128xf32>) {
+  // expected-error @+1 {{expected 'including' to have one value for each row of 'source', but got 'tensor<1x128xf32>' for 'tensor<128x128xf32>'}}
+  %r = flamia.quantize %x including(%v : tensor<1x128xf32>) : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
+  return
+}
+
+// -----
+
+func.func @including_exponent(%x: tensor<128x128xf32>, %v: tensor<128x1xf32>) {
+  // expected-error @+1 {{expected no 'including' with a given exponent}}
+  %r = flamia.quantize %x including(%v : tensor<128x1xf32>) exponent 0 : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
+  return
+}
+
+// -----
+
+func.func @load_exponents_extents(%s: memref<?x?x512xf8E8M0FNU>, %c0: index) {
+  // expected-error @+1 {{expected 'result' to be 128x1 or 128x4, but got 'tensor<128x2xf32>'}}
+  %r = flamia.load_exponents %s[%c0, %c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x2xf32>
+  return
+}
+
+// -----
+
+func.func @load_exponents_array(%s: memref<?x512xf8E8M0FNU>, %c0: index) {
+  // expected-error @+1 {{expected 'scales' to be [tiles, heads, 512], but got 'memref<?x512xf8E8M0FNU>'}}
+  %r = flamia.load_exponents %s[%c0, %c0] : memref<?x512xf8E8M0FNU> -> tensor<128x1xf32>
+  return
+}
+
+// -----
+
+func.func @load_exponents_indices(%s: memref<?x?x512xf8E8M0FNU>, %c0: index) {
+  // expected-error @+1 {{expected 2 indices for 'scales', but got 1}}
+  %r = flamia.load_exponents %s[%c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x1xf32>
+  return
+}
+
+// -----
+
+func.func @store_exponents_columns(%s: memref<?x?x512xf8E8M0FNU>, %e: tensor<128x4xf32>, %c0: index) {
+  // expected-error @+1 {{expected one column along rows, but got 'tensor<128x4xf32>'}}
+  flamia.store_exponents %e, %s[%c0, %c0] rows %c0 cols %c0 along rows : tensor<128x4xf32>, memref<?x?x512xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @store_exponents_element(%s: memref<?x?x512xf8E4M3FN>, %e: tensor<128x4xf32>, %c0: index) {
+  // expected-error @+1 {{expected elements of 'target' to be 'f8E8M0FNU', but got 'f8E4M3FN'}}
+  flamia.store_exponents %e, %s[%c0, %c0] rows %c0 cols %c0 along cols : tensor<128x4xf32>, memref<?x?x512xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @exponents_block(%q: !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>) {
+  // expected-error @+1 {{expected one scale for each row, but got '!flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>'}}
+  %e = flamia.exponents %q : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32> -> tensor<128x1xf32>
+  return
+}
+
+// -----
+
+func.func @exponents_scale(%q: !flamia.scaled<128x64, f4E2M1FN by f8E4M3FN per 1x64>) {
+  // expected-error @+1 {{expected scale type f8E8M0FNU, but got 'f8E4M3FN'}}
+  %e = flamia.exponents %q : !flamia.scaled<128x64, f4E2M1FN by f8E4M3FN per 1x64> -> tensor<128x1xf32>
+  return
+}
+
+// -----
+
+func.func @exponents_rows(%q: !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>) {
+  // expected-error @+1 {{expected 'result' to have one value for each row of 'source', but got 'tensor<64x1xf32>'}}
+  %e = flamia.exponents %q : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64> -> tensor<64x1xf32>
+  return
+}
+
+// -----
+
+func.func @payload_extents(%q: !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>) {
+  // expected-error @+1 {{expected the result to have the extents of '!flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>', but got 'tensor<64x128xf32>'}}
+  %e = flamia.payload %q : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64> -> tensor<64x128xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_rows_kind(%x: tensor<128x1xf32>) {
+  // expected-error @+1 {{expected kind max, but got sum}}
+  %r = flamia.reduce_rows sum %x by 32 : tensor<128x1xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_rows_by(%x: tensor<128x1xf32>) {
+  // expected-error @+1 {{expected blocks that divide the rows of 'tensor<128x1xf32>', but got 48}}
+  %r = flamia.reduce_rows max %x by 48 : tensor<128x1xf32>
+  return
 }

@@ -108,8 +108,42 @@ flamia.kernel @values(%data: memref<?x64xf8E4M3FN>, %scale: memref<?x?x512xf8E8M
   %u = flamia.hadamard %h inverse : tensor<128x64xf32>
   // CHECK: arith.truncf
   %b = arith.truncf %maxs : tensor<128x128xf32> to tensor<128x128xbf16>
+  // CHECK: flamia.mask %{{.*}} rows %c0 cols %c0 transposed causal limit %c0 zero : tensor<128x128xf32>
+  %m3 = flamia.mask %m rows %c0 cols %c0 transposed causal limit %c0 zero : tensor<128x128xf32>
+  // CHECK: flamia.quantize %{{.*}} rows %c0 including(%{{.*}} : tensor<128x1xf32>) : tensor<128x128xf32> -> !flamia.scaled<128x128, {{.*}} per 1x32>
+  %p5 = flamia.quantize %maxs rows %c0 including(%max : tensor<128x1xf32>) : tensor<128x128xf32> -> !p
+  // A token-local operand contracted over its tokens.
+  // CHECK: flamia.dot %{{.*}}, %{{.*}}, %{{.*}} : !flamia.scaled<128x128, {{.*}} per 1x32>, !flamia.scaled<128x64, {{.*}} per 1x64> -> tensor<128x64xf32>
+  %local = flamia.dot %p, %q, %zero_o : !p, !q -> tensor<128x64xf32>
+  // CHECK: flamia.exponents %{{.*}} : !flamia.scaled<128x64, {{.*}} per 1x64> -> tensor<128x1xf32>
+  %e = flamia.exponents %q : !q -> tensor<128x1xf32>
+  // CHECK: flamia.payload %{{.*}} : !flamia.scaled<128x64, {{.*}} per 1x64> -> tensor<128x64xf32>
+  %payload = flamia.payload %q : !q -> tensor<128x64xf32>
+  // CHECK: flamia.load_exponents %scale[%c0, %c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x1xf32>
+  %e1 = flamia.load_exponents %scale[%c0, %c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x1xf32>
+  // CHECK: flamia.load_exponents %scale[%c0, %c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x4xf32>
+  %e4 = flamia.load_exponents %scale[%c0, %c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x4xf32>
+  // CHECK: flamia.reduce_rows max %{{.*}} by 32 rows %c0 : tensor<128x1xf32>
+  %blocks = flamia.reduce_rows max %e1 by 32 rows %c0 : tensor<128x1xf32>
+  // CHECK: flamia.reduce_rows max %{{.*}} by 128 : tensor<128x1xf32>
+  %all = flamia.reduce_rows max %e1 by 128 : tensor<128x1xf32>
+  // CHECK: flamia.pow2 %{{.*}} : tensor<128x1xf32>
+  %factor = flamia.pow2 %e : tensor<128x1xf32>
+  // CHECK: flamia.store_exponents %{{.*}}, %scale[%c0, %c0] rows %c0 cols %c0 along rows : tensor<128x1xf32>, memref<?x?x512xf8E8M0FNU>
+  flamia.store_exponents %blocks, %scale[%c0, %c0] rows %c0 cols %c0 along rows : tensor<128x1xf32>, memref<?x?x512xf8E8M0FNU>
+  // CHECK: flamia.store_exponents %{{.*}}, %scale[%c0, %c0] rows %c0 cols %c0 along cols : tensor<128x4xf32>, memref<?x?x512xf8E8M0FNU>
+  flamia.store_exponents %e4, %scale[%c0, %c0] rows %c0 cols %c0 along cols : tensor<128x4xf32>, memref<?x?x512xf8E8M0FNU>
   // CHECK: flamia.round_like %{{.*}}, %{{.*}} : tensor<128x1xf32>, tensor<128x128xbf16>
   %r2 = flamia.round_like %max, %b : tensor<128x1xf32>, tensor<128x128xbf16>
+  flamia.return
+}
+
+// What a safeguard may read instead of an argument.
+// CHECK-LABEL: flamia.kernel @originals(
+// CHECK-SAME: %x: memref<?x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}
+// CHECK-SAME: %d: memref<?xf32> {flamia.original = "e", flamia.original_with = "x"}
+flamia.kernel @originals(%x: memref<?x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x64xbf16>,
+    %r: memref<?xf32>, %d: memref<?xf32> {flamia.original = "e", flamia.original_with = "x"}, %e: memref<?xf32>) parameters {} grid(1) {
   flamia.return
 }
 

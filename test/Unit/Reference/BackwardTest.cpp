@@ -174,7 +174,7 @@ public:
         int64_t j = tile * 128 + t, key = (begin + j) * shape.kvHeads + kvHead;
         if (j >= length || (causal && j > i))
           continue;
-        float p = weight(query, key, forward.m[query] - 8, bf16) / 256;
+        float p = weight(query, key, forward.m[query] - 8) / 256;
         ds[t] = double(gradientOf(p, query, key, bf16)) *
                 tokenScale(inputs.k.payload, k, key);
       }
@@ -209,11 +209,11 @@ public:
           if (i >= length || (causal && j > i))
             continue;
           float reference = bf16 ? forward.m[query] - 8 : prepared.mHat[query];
-          float p = std::ldexp(weight(query, key, reference, bf16),
+          float p = std::ldexp(weight(query, key, reference),
                                int(reference - forward.m[query]));
           ds[t] = double(gradientOf(p, query, key, bf16)) *
                   tokenScale(inputs.q.payload, q, query);
-          w[t] = bf16 ? double(roundToBF16(p * prepared.r[query]))
+          w[t] = bf16 ? double(roundToBF16(roundToBF16(p) * prepared.r[query]))
                       : p * tokenScale(prepared.dO.payload, gradient, query);
         }
         roundBlocks(ds);
@@ -247,12 +247,11 @@ private:
     return 0;
   }
 
-  float weight(int64_t query, int64_t key, float reference, bool bf16) const {
+  float weight(int64_t query, int64_t key, float reference) const {
     double sum = 0;
     for (int64_t e = 0; e < dim; ++e)
       sum += double(q[query * dim + e]) * k[key * dim + e];
-    float p = float(std::exp2(double(std::fma(float(sum), c, -reference))));
-    return bf16 ? roundToBF16(p) : p;
+    return float(std::exp2(double(std::fma(float(sum), c, -reference))));
   }
 
   float gradientOf(float p, int64_t query, int64_t key, bool bf16) const {

@@ -1,0 +1,113 @@
+// Microscaled attention, backward: dQ. One work item is a tile of 128 queries of one
+// document and head; key tiles go from the diagonal downwards, as in the forward. All
+// values are logical: exponents that a token's scale holds are folded by the compiler, into
+// the arguments that say `flamia.folded`. Shapes: README.md. Numerics: docs/numerics.md.
+//
+//   P = 2^(s - m)   dS = P (dO' V^T - D')   dQ = scale * dS K      dO' = dO / l
+
+!scores = tensor<128x128xf32>
+!row = tensor<128x1xf32>
+!out = tensor<128x?xf32>
+!data = memref<?x?x?xf8E4M3FN>
+!scale = memref<?x?x512xf8E8M0FNU>
+!bf16 = memref<?x?x?xbf16>
+!vector = memref<?x?xf32>
+!lines = memref<?x?x128xf32>
+!local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
+!localT = !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per ?x1>
+!block = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 32x32>
+!blockT = !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per 32x32>
+!gradients = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+
+flamia.kernel @attention_bwd_dq(
+    %q_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
+    %k_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"]}, %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]},
+    %v_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.original = "v_bf16"},
+    %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_bf16: !bf16 {flamia.dims = ["tokens", "kv_heads", "head_dim"]},
+    %do_data: !data {flamia.dims = ["tokens", "heads", "head_dim"], flamia.original = "do", flamia.original_factor = "r"},
+    %do_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]}, %do: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"]},
+    %r: !vector {flamia.dims = ["tokens", "heads"], flamia.derived_from = "q_data"},
+    %m: !vector {flamia.dims = ["tokens", "heads"], flamia.derived_from = "q_data"},
+    %d_past: !vector {flamia.dims = ["tokens", "heads"], flamia.derived_from = "do_data", flamia.original = "d_diagonal", flamia.original_with = "do_data"},
+    %d_diagonal: !vector {flamia.dims = ["tokens", "heads"], flamia.derived_from = "do_data"},
+    %v_scale_hat: !scale {flamia.dims = ["tiles", "kv_heads", "atom"], flamia.folded = {exponent = "e(v_data) + e(k_data) - max128(e(k_data))", along = "cols"}},
+    %k_factor: !lines {flamia.dims = ["tiles", "kv_heads", "tile_rows"], flamia.folded = {exponent = "e(k_data) - max128(e(k_data))"}},
+    %k_factor_diagonal: !lines {flamia.dims = ["tiles", "kv_heads", "tile_rows"], flamia.folded = {exponent = "e(k_data)"}},
+    %k_exponent: !vector {flamia.dims = ["tiles", "kv_heads"], flamia.folded = {exponent = "max128(e(k_data))"}},
+    %work: memref<?x4xi32>, %softmax_scale: f32,
+    %dq: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"],
+                flamia.depends = {q_data = "<=", do_data = "<=", k_data = "<= if causal", v_data = "<= if causal"}})
+    parameters {head_dim = [128, 64], causal = [true, false]}
+    grid(work[0], q_data[1]) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c128 = arith.constant 128 : index
+  %zero = arith.constant 0.0 : f32
+  %log2e = arith.constant 1.44269504 : f32
+  %payload_unit = arith.constant 0.00390625 : f32
+  %eight = arith.constant dense<8.0> : !row
+  %no_scores = flamia.full %zero : !scores
+  %no_out = flamia.full %zero : !out
+  %units = flamia.full %payload_unit : !scores
+  %c = arith.mulf %softmax_scale, %log2e : f32
+  %cs = flamia.full %c : !scores
+
+  %causal = flamia.param "causal" : i1
+  %head = flamia.program_id y
+  %begin, %end, %tile, %scale_base = flamia.work_item %work : memref<?x4xi32>
+  %heads = flamia.dim %q_data[1] : !data
+  %kv_heads = flamia.dim %k_data[1] : !data
+  %group = arith.divui %heads, %kv_heads : index
+  %kv_head = arith.divui %head, %group : index
+
+  %q_offset = arith.muli %tile, %c128 : index
+  %q_row = arith.addi %begin, %q_offset : index
+  %q_tile = arith.addi %scale_base, %tile : index
+  %q = flamia.load_scaled %q_data[%q_row, %head, %c0], %q_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
+  %do8 = flamia.load_scaled %do_data[%q_row, %head, %c0], %do_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
+  %m_row = flamia.load %m[%q_row, %head] limit %end : !vector -> !row
+  %d_row = flamia.load %d_past[%q_row, %head] limit %end : !vector -> !row
+  %bias = arith.subf %eight, %m_row : !row
+
+  // The forward's tiles, masks and order.
+  %length = arith.subi %end, %begin : index
+  %document_tiles = arith.ceildivui %length, %c128 : index
+  %past_tiles = arith.addi %tile, %c1 : index
+  %tiles = arith.select %causal, %past_tiles, %document_tiles : index
+  %last_tile = arith.subi %tiles, %c1 : index
+  %last_key = arith.select %causal, %q_row, %end : index
+
+  %sum = scf.for %n = %c0 to %tiles step %c1 iter_args(%acc0 = %no_out) -> (!out) {
+    %j = arith.subi %last_tile, %n : index
+    %k_offset = arith.muli %j, %c128 : index
+    %k_row = arith.addi %begin, %k_offset : index
+    %k_tile = arith.addi %scale_base, %j : index
+    %k = flamia.load_scaled %k_data[%k_row, %kv_head, %c0], %k_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !local
+    %v = flamia.load_scaled %v_data[%k_row, %kv_head, %c0], %v_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !block
+    %kT = flamia.transpose %k : !local -> !localT
+    %vT = flamia.transpose %v : !block -> !blockT
+
+    %s = flamia.dot %q, %kT, %no_scores : !local, !localT -> !scores
+    %biases = flamia.broadcast %bias : !row -> !scores
+    %x = math.fma %s, %cs, %biases : !scores
+    %x_seen = flamia.mask %x rows %last_key cols %k_row causal limit %end : !scores
+    %p256 = math.exp2 %x_seen : !scores
+    %p = arith.mulf %p256, %units : !scores
+
+    %dp = flamia.dot %do8, %vT, %no_scores : !local, !blockT -> !scores
+    %ds = flamia.broadcast %d_row : !row -> !scores
+    %t = arith.subf %dp, %ds : !scores
+    %g = arith.mulf %p, %t : !scores
+    %g_seen = flamia.mask %g rows %last_key cols %k_row causal limit %end zero : !scores
+    %g8 = flamia.quantize %g_seen : !scores -> !gradients
+    %acc1 = flamia.dot %g8, %k, %acc0 : !gradients, !local -> !out
+    scf.yield %acc1 : !out
+  }
+
+  %softmax_scales = flamia.full %softmax_scale : !out
+  %plain = flamia.hadamard %sum inverse : !out
+  %scaled = arith.mulf %plain, %softmax_scales : !out
+  %dq_bf16 = arith.truncf %scaled : !out to tensor<128x?xbf16>
+  flamia.store %dq_bf16, %dq[%q_row, %head, %c0] limit %end : tensor<128x?xbf16>, !bf16
+  flamia.return
+}
