@@ -33,7 +33,8 @@ enum class Targets : uint8_t {
   Family100,
   Reduce, ///< tcgen05.ld.red
   Int8,   ///< kind::i8
-  Exact   ///< sm_100a, sm_103a
+  Exact,  ///< sm_100a, sm_103a
+  TensorA ///< Tensor, suffix a only
 };
 
 const char *describe(Targets t) {
@@ -60,6 +61,8 @@ const char *describe(Targets t) {
     return "sm_100a or sm_110a";
   case Targets::Exact:
     return "sm_100a or sm_103a";
+  case Targets::TensorA:
+    return "sm_100a, sm_103a or sm_110a";
   }
   return "";
 }
@@ -104,12 +107,18 @@ bool hasTarget(Targets t, unsigned sm, char suffix) {
     return suffix == 'a' && (sm == 100 || family == 110);
   case Targets::Exact:
     return suffix == 'a' && family == 100;
+  case Targets::TensorA:
+    return suffix == 'a' && (family == 100 || family == 110);
   }
   return false;
 }
 
-/// What an instruction with this base and these qualifiers needs. Versions are
-/// ten times the PTX ISA's.
+/// Instructions with this base and these qualifiers.
+struct Pattern {
+  const char *base;
+  std::array<const char *, 2> qualifiers;
+};
+/// What such an instruction needs. Versions are ten times the PTX ISA's.
 struct Need {
   const char *base;
   std::array<const char *, 2> qualifiers;
@@ -122,6 +131,10 @@ constexpr Need needs[] = {
     {"tcgen05", {"ld", "red"}, 88, Targets::Reduce},
     {"tcgen05", {"kind::mxf4nvf4"}, 87, Targets::Tensor},
     {"tcgen05", {"kind::i8"}, 86, Targets::Int8},
+    {"tcgen05", {"shift"}, 86, Targets::TensorA},
+    {"tcgen05", {"scale_vec::1X"}, 86, Targets::TensorA},
+    {"tcgen05", {"scale_vec::2X"}, 86, Targets::TensorA},
+    {"tcgen05", {"scale_vec::4X"}, 86, Targets::TensorA},
     {"tcgen05", {"block16"}, 88, Targets::Tensor},
     {"tcgen05", {"block32"}, 88, Targets::Tensor},
     {"setmaxnreg", {}, 80, Targets::Specific},
@@ -146,7 +159,13 @@ constexpr Need needs[] = {
     {"ld", {"v8"}, 88, Targets::Sm100},
     {"st", {"v8"}, 88, Targets::Sm100},
     {"ld", {"v4", "b64"}, 88, Targets::Sm100},
+    {"ld", {"v4", "u64"}, 88, Targets::Sm100},
+    {"ld", {"v4", "s64"}, 88, Targets::Sm100},
+    {"ld", {"v4", "f64"}, 88, Targets::Sm100},
     {"st", {"v4", "b64"}, 88, Targets::Sm100},
+    {"st", {"v4", "u64"}, 88, Targets::Sm100},
+    {"st", {"v4", "s64"}, 88, Targets::Sm100},
+    {"st", {"v4", "f64"}, 88, Targets::Sm100},
     {"add", {"f32x2"}, 86, Targets::Sm100},
     {"sub", {"f32x2"}, 86, Targets::Sm100},
     {"mul", {"f32x2"}, 86, Targets::Sm100},
@@ -173,6 +192,8 @@ constexpr Need needs[] = {
     {"cp", {"bulk", "cta_group::2"}, 86, Targets::Tensor},
     {"cp", {"bulk", "tile::scatter4"}, 86, Targets::Tensor},
     {"cp", {"bulk", "tile::gather4"}, 86, Targets::Sm100},
+    {"cp", {"shared::cluster", "tile::gather4"}, 86, Targets::Tensor},
+    {"cp", {"prefetch", "tile::gather4"}, 86, Targets::Tensor},
     {"mbarrier", {}, 70, Targets::Sm80},
     {"mbarrier", {"try_wait"}, 78, Targets::Sm90},
     {"mbarrier", {"expect_tx"}, 80, Targets::Sm90},
@@ -186,9 +207,35 @@ constexpr Need needs[] = {
     {"cvt", {"e2m3x2"}, 86, Targets::Families},
     {"cvt", {"e3m2x2"}, 86, Targets::Families},
     {"cvt", {"ue8m0x2"}, 86, Targets::Families},
+    {"cvt", {"tf32", "satfinite"}, 86, Targets::Sm100},
     {"cvt", {"rs"}, 87, Targets::Exact},
     {"mma", {"e4m3"}, 84, Targets::Sm89},
     {"mma", {"e5m2"}, 84, Targets::Sm89},
+};
+
+/// Forms that exist for no target, although their parts do.
+constexpr Pattern forms[] = {
+    {"selp", {"f16"}},
+    {"selp", {"bf16"}},
+    {"mov", {"f16"}},
+    {"mov", {"bf16"}},
+    {"ld", {"f16"}},
+    {"ld", {"bf16"}},
+    {"st", {"f16"}},
+    {"st", {"bf16"}},
+    {"ld", {"v8", "shared"}},
+    {"st", {"v8", "shared"}},
+    {"ld", {"v8", "b16"}},
+    {"st", {"v8", "b16"}},
+    {"atom", {"add", "s64"}},
+    {"red", {"add", "s64"}},
+    {"cp", {"add", "s64"}},
+    {"cp", {"min", "f32"}},
+    {"cp", {"max", "f32"}},
+    {"ex2", {"ftz", "f16"}},
+    {"membar", {"proxy", "async"}},
+    {"mbarrier", {"try_wait", "shared::cluster"}},
+    {"mbarrier", {"test_wait", "shared::cluster"}},
 };
 
 /// min and max of three numbers.
@@ -262,18 +309,35 @@ bool Decoder::checkAvailable() {
     return fail("'" + in->opcode + "' needs .target " + describe(need.targets) +
                 ", but the module has " + ast.target);
   };
-  for (const Need &need : needs) {
-    if (base() != need.base)
-      continue;
-    bool matches = true;
-    for (const char *q : need.qualifiers)
-      matches = matches && (!q || has(q));
-    if (matches && !check(need))
+  auto matches = [&](const auto &pattern) {
+    bool all = base() == pattern.base;
+    for (const char *q : pattern.qualifiers)
+      all = all && (!q || has(q));
+    return all;
+  };
+  for (const Need &need : needs)
+    if (matches(need) && !check(need))
       return false;
-  }
   bool minMax = base() == "max" || base() == "min";
   if (minMax && has("f32") && numOps() == 4 && !check(threeInputs))
     return false;
+  bool rounds = has("rn") || has("rz") || has("rm") || has("rp");
+  bool last16 = in->parts.back() == "f16x2";
+  bool missing =
+      llvm::any_of(forms, matches) ||
+      (minMax && !has("f32") && numOps() == 4) ||
+      (base() == "mad" && has("f32") && !rounds) ||
+      (base() == "add" && has("ftz") && in->parts.back() == "bf16" &&
+       !has("f32")) ||
+      (base() == "cvt" && last16 && (has("e2m3x2") || has("e3m2x2"))) ||
+      (base() == "cvt" && has("sat") && has("f32") &&
+       in->parts.back() == "bf16") ||
+      (has("L2::cache_hint") && numOps() < 3) ||
+      (base() == "mbarrier" && has("arrive") && numOps() &&
+       (op(0).kind == ptx::Operand::Address ||
+        (has("shared::cluster") && op(0).isReg())));
+  if (missing)
+    return fail("there is no '" + in->opcode + "' with these operands");
   if (base() == "cp" && has("bulk") && in->parts.size() > 3) {
     // The destination's space comes before the source's.
     auto cta = llvm::find(in->parts, "shared::cta");

@@ -295,6 +295,12 @@ void decodeMma(Decoder &d) {
           collector == "collector::a::lastuse" ||
           collector == "collector::a::discard";
   m.aShift = d.take("ashift");
+  if (m.aShift &&
+      (collector.ends_with("::fill") || collector.ends_with("::use"))) {
+    d.fail(".ashift does not go with '." + collector + "' in '" + d.in->opcode +
+           "'");
+    return;
+  }
   if (!ok || d.qualifierLeft()) {
     d.failForm();
     return;
@@ -306,6 +312,10 @@ void decodeMma(Decoder &d) {
   if (!tmemAddressOperand(d, d.op(0), o.src[0], info.offD))
     return;
   m.aInTmem = d.op(1).kind == ptx::Operand::Address;
+  if (m.aShift && !m.aInTmem) {
+    d.fail(".ashift needs A in tensor memory in '" + d.in->opcode + "'");
+    return;
+  }
   if (m.aInTmem ? !tmemAddressOperand(d, d.op(1), info.a, info.offA)
                 : !d.src(d.op(1), Type::B64, info.a))
     return;
@@ -341,6 +351,10 @@ void decodeMma(Decoder &d) {
     int64_t scale;
     if (!d.immediate(d.op(next + 1), scale, "scale-input-d"))
       return;
+    if (m.kind != MmaKind::F16 && m.kind != MmaKind::TF32) {
+      d.fail("only f16 and tf32 take scale-input-d: '" + d.in->opcode + "'");
+      return;
+    }
     if (scale < 0 || scale > 15) {
       d.fail("scale-input-d " + Twine(scale) + " is out of range 0..15");
       return;

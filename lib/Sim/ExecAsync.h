@@ -18,6 +18,9 @@ bool stepAsync(Cluster &cluster, const Cta *only, AsyncPick pick);
 bool submit(Exec &x, AsyncOp op);
 /// Executes one operation; false after an error.
 bool runAsync(Cluster &cluster, AsyncOp &op);
+/// Reads a multicast mask: false (reported) when it names no CTA, or one that
+/// the cluster does not have.
+bool multicastMask(Exec &x, const Instr &i, Src from, int lane, uint32_t &mask);
 /// Reads the shared memory that a store will write; false after an error.
 bool captureStore(Cluster &cluster, AsyncOp &op);
 

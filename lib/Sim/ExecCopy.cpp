@@ -190,8 +190,8 @@ Flow tensorCopy(Exec &x, const Instr &i, uint32_t mask) {
     if (isLoad) {
       if (!barrierPlace(x, i, c.barrier, l, op.barrier))
         return Flow::Fail;
-      if (c.multicast)
-        op.multicast = x.lanes<uint16_t>(c.multicastMask)[l];
+      if (c.multicast && !multicastMask(x, i, c.multicastMask, l, op.multicast))
+        return Flow::Fail;
       countLoad(x, op.barrier);
     }
     if (!submit(x, std::move(op)))
@@ -229,8 +229,8 @@ Flow bulkCopy(Exec &x, const Instr &i, uint32_t mask) {
     if (toShared) {
       if (!barrierPlace(x, i, c.barrier, l, op.barrier))
         return Flow::Fail;
-      if (c.multicast)
-        op.multicast = x.lanes<uint16_t>(c.multicastMask)[l];
+      if (c.multicast && !multicastMask(x, i, c.multicastMask, l, op.multicast))
+        return Flow::Fail;
       countLoad(x, op.barrier);
     } else if (c.masked) {
       op.byteMask = x.lanes<uint16_t>(c.multicastMask)[l];

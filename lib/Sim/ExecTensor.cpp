@@ -341,8 +341,8 @@ Flow commit(Exec &x, const Instr &i, uint32_t mask) {
         x.sharedTarget(i, x.addressOf(i, i.src[0], i.aux & 1, l), offset, l);
     AsyncOp op = newOp(x, i, l, AsyncOp::Commit);
     op.shared = {target->rank, offset};
-    if (i.aux & 2)
-      op.multicast = x.lanes<uint16_t>(i.src[1])[l];
+    if (i.aux & 2 && !multicastMask(x, i, i.src[1], l, op.multicast))
+      return Flow::Fail;
     uint32_t &count =
         x.cluster.async
             .uncommittedMma[AsyncQueue::thread(x.cta.rank, x.warp.index, l)];

@@ -1,7 +1,7 @@
 //===- Memory.cpp - Address spaces and access checks ----------------------===//
 
+#include "ExecAsync.h"
 #include "Hazard.h"
-#include "Machine.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -159,6 +159,19 @@ Cta *Exec::sharedTarget(const Instr &i, uint64_t address, uint32_t &offset,
     return nullptr;
   }
   return cluster.ctas[rank].get();
+}
+
+bool multicastMask(Exec &x, const Instr &i, Src from, int lane,
+                   uint32_t &mask) {
+  mask = x.lanes<uint16_t>(from)[lane];
+  size_t ctas = x.cluster.ctas.size();
+  if (mask && !(mask >> ctas))
+    return true;
+  x.fail(i, lane,
+         "multicast mask " + hex(mask) +
+             " expected to name CTAs of a cluster of " + Twine(ctas),
+         "bounds");
+  return false;
 }
 
 /// Generic addresses name their space by the window they lie in.

@@ -13,7 +13,8 @@ of "cases" is one kernel:
   NAME [name=value]...                       obeys: no error, whatever the schedule
   NAME [name=value]... -> CHECK: message     breaks CHECK: one error with this message
 
-The message may be a part of the whole. An error names the line that ends with "// !"
+The message may be a part of the whole; further parts behind " && " may also stand in the
+notes below it. An error names the line that ends with "// !"
 (when there is none, any). CHECK "-" is an error before the launch, which may also name
 line 1 or none. Values are quoted as in a shell. With --ptxas the assembler must take or refuse the kernel likewise.
 
@@ -115,8 +116,10 @@ def main():
             line = re.search(re.escape(name) + r"\.ptx:(\d+): error: ", errors[0])
             if (tag.group(1) if tag else "-") != check:
                 wrong(f"should break {check}, but", run.stderr)
-            elif message not in errors[0]:
+            elif message.split(" && ")[0] not in errors[0]:
                 wrong(f"should say '{message}', but", run.stderr)
+            elif any(part not in run.stderr for part in message.split(" && ")):
+                wrong(f"should note '{message}', but", run.stderr)
             elif check == "-" and (not line or line.group(1) == "1"):
                 pass
             elif blamed and (not line or int(line.group(1)) not in blamed):
