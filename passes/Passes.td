@@ -67,9 +67,13 @@ def InsertSafeguardsPass : Pass<"flamia-insert-safeguards", "::mlir::ModuleOp"> 
     the key loop into the (at most four, first or last) iterations whose tile may straddle
     the diagonal and those proven strictly past, and in the straddling ones replaces the
     scaled operand by a load of the original and the other operand's `flamia.quantize` by
-    `arith.truncf` to its 16-bit type (or its load by one of its own original). Every other
-    use of the values that were quantized sees the rounded ones, and `flamia.round_like`
-    follows. The straddling iterations become straight-line code if it is certain that they
+    `arith.truncf` to its 16-bit type (or its load by one of its own original). Reductions
+    of the values that were quantized see the rounded ones, and `flamia.round_like`
+    follows. Other products of the same iteration that read the exchanged payloads are
+    exchanged too, and so are vectors with `flamia.original_with` in what is computed from
+    them. A `flamia.original_factor` multiplies the product's rows or columns (in an fma, if
+    something is subtracted), or, where tokens are summed, the other operand before its
+    last rounding. The straddling iterations become straight-line code if it is certain that they
     run, else a loop of their own. Then conditions of `flamia.mask` that keep every element
     go, in all loops.
 
@@ -107,7 +111,7 @@ def InsertSafeguardsPass : Pass<"flamia-insert-safeguards", "::mlir::ModuleOp"> 
     ```
   }];
   let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::scf::SCFDialect"];
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
 }
 
 def PeelPartialTilesPass : Pass<"flamia-peel-partial-tiles", "::mlir::ModuleOp"> {

@@ -54,18 +54,16 @@ DictionaryAttr CausalityAnalysis::attributesOf(BlockArgument arg) {
   return DictionaryAttr::get(kernel.getContext());
 }
 
-BlockArgument CausalityAnalysis::getOriginal(BlockArgument source) {
-  auto name = attributesOf(source).getAs<StringAttr>("flamia.original");
+BlockArgument CausalityAnalysis::argumentNamedBy(BlockArgument source,
+                                                 StringRef attribute) {
+  auto name = attributesOf(source).getAs<StringAttr>(attribute);
   return name ? kernel.getArgNamed(name.getValue()) : BlockArgument();
 }
 
 BlockArgument CausalityAnalysis::representative(BlockArgument source) {
   // A chain of arguments; its length bounds the search where it has a cycle.
   for (unsigned i = 0, e = kernel.getBody().getNumArguments(); i < e; ++i) {
-    BlockArgument next;
-    if (auto from =
-            attributesOf(source).getAs<StringAttr>("flamia.derived_from"))
-      next = kernel.getArgNamed(from.getValue());
+    BlockArgument next = argumentNamedBy(source, "flamia.derived_from");
     for (BlockArgument arg : kernel.getBody().getArguments())
       if (!next && getOriginal(arg) == source)
         next = arg;

@@ -95,7 +95,18 @@ public:
   llvm::ArrayRef<Leak> getLeaks() const { return leaks; }
   IndexAnalysis &getIndices() { return indices; }
   /// The argument that holds the unquantized values of \p source, or null.
-  mlir::BlockArgument getOriginal(mlir::BlockArgument source);
+  mlir::BlockArgument getOriginal(mlir::BlockArgument source) {
+    return argumentNamedBy(source, "flamia.original");
+  }
+  /// The argument by whose values, one for each token, the original of \p
+  /// source is too small, or null.
+  mlir::BlockArgument getOriginalFactor(mlir::BlockArgument source) {
+    return argumentNamedBy(source, "flamia.original_factor");
+  }
+  /// The payload with which the vector \p source is exchanged, or null.
+  mlir::BlockArgument getOriginalWith(mlir::BlockArgument source) {
+    return argumentNamedBy(source, "flamia.original_with");
+  }
   /// True if all of the dependence's tokens come strictly before the output
   /// rows of \p leak (strictly after, for ">=").
   bool isStrictlyPast(const Leak &leak);
@@ -138,6 +149,8 @@ private:
                        const Dependence &dependence, const IndexExpr &origin,
                        int64_t rows, llvm::StringRef direction);
   mlir::DictionaryAttr attributesOf(mlir::BlockArgument arg);
+  mlir::BlockArgument argumentNamedBy(mlir::BlockArgument source,
+                                      llvm::StringRef attribute);
   /// The argument under whose name `flamia.depends` lists \p source.
   mlir::BlockArgument representative(mlir::BlockArgument source);
 
