@@ -7,6 +7,7 @@
 #include "mlir/Analysis/Presburger/Simplex.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -161,11 +162,25 @@ void IndexAnalysis::addFacts(Value value, const IndexExpr &self,
           });
 }
 
-/// True if the value is computed inside \p loop, or is its induction variable.
+/// True if the value may differ between iterations of \p loop: it is computed
+/// inside, and not only from what comes from outside.
 static bool changesInLoop(Value value, Operation *loop) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
-    return loop->isAncestor(arg.getOwner()->getParentOp());
-  return loop->isProperAncestor(value.getDefiningOp());
+  llvm::SetVector<Value> needed;
+  needed.insert(value);
+  for (unsigned i = 0; i < needed.size(); ++i) {
+    if (auto arg = dyn_cast<BlockArgument>(needed[i])) {
+      if (loop->isAncestor(arg.getOwner()->getParentOp()))
+        return true;
+      continue;
+    }
+    Operation *op = needed[i].getDefiningOp();
+    if (!loop->isProperAncestor(op))
+      continue;
+    if (!isPure(op) || op->getNumRegions() != 0)
+      return true;
+    needed.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
 }
 
 const std::vector<IndexExpr> &IndexAnalysis::factsOf(unsigned symbol) {
