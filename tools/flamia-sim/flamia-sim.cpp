@@ -26,7 +26,8 @@ Executes PTX on a functional simulator of Blackwell GPUs.
   --async=MODE          when asynchronous operations are carried out: eager
                         (default), late or random:SEED
   --checks=LIST         rules to check: all (default), none, or a list like
-                        all,-uninit (docs/simulator.md)
+                        all,-uninit of the names below
+                        (docs/simulator-rules.md)
   --ctas=RANGE          run only these CTAs, for instance 3 or 0-7,9; outputs
                         are written but not compared
   --stats               print statistics
@@ -136,7 +137,10 @@ int main(int argc, char **argv) {
   if (Error e = parseArguments(ArrayRef(argv + 1, argc - 1), o))
     return fail(toString(std::move(e)));
   if (o.help) {
-    outs() << usage;
+    outs() << usage << "\nNames of checks:";
+    for (StringRef name : sim::CheckSet::names())
+      outs() << ' ' << name;
+    outs() << '\n';
     return 0;
   }
   if (o.version) {
