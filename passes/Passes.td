@@ -154,6 +154,74 @@ def PeelPartialTilesPass : Pass<"flamia-peel-partial-tiles", "::mlir::ModuleOp">
                            "::mlir::scf::SCFDialect"];
 }
 
+def FoldScalesPass : Pass<"flamia-fold-scales", "::mlir::ModuleOp"> {
+  let summary = "move token-local powers of two to where they cost nothing";
+  let description = [{
+    A product over tokens cannot apply scales of single tokens. The pass moves them, and
+    other powers of two, along the dataflow: into the other operand before it is quantized,
+    through products, sums, masks, exp2 (as a summand), rounding to 16 bits, into scale
+    bytes and vectors that arguments with `flamia.folded` hold, and into the `shift` of a
+    dynamic quantization. docs/fold-scales.md has the rules. Per-token vectors along columns
+    (a transposed load) become loads of such arguments too. Of all placements the cheapest
+    is taken; a multiplication by 1 goes.
+
+    Numbers: exact where nothing leaves the range, that is, where scale bytes stay within
+    0 to 254, no fp32 or 16-bit value becomes subnormal or infinite, and no element of a
+    quantized block is 2^13 below the block's largest (hence subnormal in the payload) before
+    or after; there folding decides how it is rounded.
+    Besides, a product scaled by a vector minus a vector becomes one fma, which rounds once.
+
+    What is relative to a maximum over several tokens is used only where all of them are
+    proven to reach the outputs (`flamia.depends`); elsewhere exponents are absolute.
+
+    Needs specialized kernels, and says so. A product whose scales would cost an operation
+    per element, or that no declared argument serves, is left alone, with a remark that says
+    which argument would help; an operation per element is spent where a factor 2^exponent
+    is declared, with a remark. Runs canonicalization if anything changed.
+
+    Before:
+
+    ```mlir
+    !k = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
+    !g = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    flamia.kernel @dq(%x: memref<?x128xf32>, %d: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>,
+        %factor: memref<?x?x128xf32> {flamia.folded = {exponent = "e(d) - max128(e(d))"}}, %top: memref<?x?xf32> {flamia.folded = {exponent = "max128(e(d))"}},
+        %y: memref<?x128xf32>) grid(1) {
+      %c0 = arith.constant 0 : index
+      %f0 = arith.constant 0.0 : f32
+      %zero = flamia.full %f0 : tensor<128x128xf32>
+      %unit = arith.constant dense<0.00390625> : tensor<128x128xf32>
+      %t = flamia.load %x[%c0, %c0] : memref<?x128xf32> -> tensor<128x128xf32>
+      %e = math.exp2 %t : tensor<128x128xf32>
+      %p = arith.mulf %e, %unit : tensor<128x128xf32>
+      %p8 = flamia.quantize %p : tensor<128x128xf32> -> !g
+      %k = flamia.load_scaled %d[%c0, %c0, %c0], %s[%c0, %c0] along cols : memref<?x?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !k
+      %r = flamia.dot %p8, %k, %zero : !g, !k -> tensor<128x128xf32>
+      flamia.store %r, %y[%c0, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+      flamia.return
+    }
+    ```
+
+    After, from `%e` on (with a remark about the multiplication that `%factor` costs):
+
+    ```mlir
+    %f = flamia.load %factor[%c0, %c0, %c0] : memref<?x?x128xf32> -> tensor<1x128xf32>
+    %n = flamia.load %top[%c0, %c0] : memref<?x?xf32> -> tensor<1x1xf32>
+    %k = flamia.load_payload %d[%c0, %c0, %c0]
+       : memref<?x?x128xf8E4M3FN> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 128x128>
+    %fs = flamia.broadcast %f : tensor<1x128xf32> -> tensor<128x128xf32>
+    %p = arith.mulf %e, %fs : tensor<128x128xf32>
+    %p8 = flamia.quantize %p shift(%n : tensor<1x1xf32>) shift_by -8 : tensor<128x128xf32>
+       -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    %r = flamia.dot %p8, %k, %zero
+       : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>,
+         !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 128x128> -> tensor<128x128xf32>
+    ```
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def CheckCausalityPass : Pass<"flamia-check-causality", "::mlir::ModuleOp"> {
   let summary = "prove that outputs depend on no token they must not see, or name the leak";
   let description = [{

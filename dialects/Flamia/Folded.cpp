@@ -206,6 +206,12 @@ static std::optional<double> numberOf(Attribute attribute) {
   return std::nullopt;
 }
 
+/// Nothing is folded into `of` where no exponent is given.
+static StringRef exponentOf(DictionaryAttr folded) {
+  auto exponent = folded.getAs<StringAttr>("exponent");
+  return exponent ? exponent.getValue() : "0";
+}
+
 std::optional<FoldedArgument> flamia::getFoldedArgument(KernelOp kernel,
                                                         unsigned index) {
   auto folded =
@@ -214,8 +220,7 @@ std::optional<FoldedArgument> flamia::getFoldedArgument(KernelOp kernel,
     return std::nullopt;
   FoldedArgument result;
   std::string error;
-  result.exponent = *FoldedExponent::parse(
-      folded.getAs<StringAttr>("exponent").getValue(), kernel, error);
+  result.exponent = *FoldedExponent::parse(exponentOf(folded), kernel, error);
   auto type = cast<MemRefType>(kernel.getBody().getArgument(index).getType());
   if (isa<Float8E8M0FNUType>(type.getElementType())) {
     result.form = FoldedArgument::Form::ScaleBytes;
@@ -276,7 +281,8 @@ LogicalResult flamia::verifyFolded(KernelOp kernel, unsigned index) {
   };
   auto folded = dyn_cast<DictionaryAttr>(attribute);
   auto exponent = folded ? folded.getAs<StringAttr>("exponent") : StringAttr();
-  if (!exponent)
+  if (!folded ||
+      (!exponent && (folded.contains("exponent") || !folded.contains("of"))))
     return refuse("to be a dictionary with the string 'exponent'");
   for (NamedAttribute entry : folded)
     if (!llvm::is_contained({"exponent", "along", "of", "negate", "plus"},
@@ -285,7 +291,7 @@ LogicalResult flamia::verifyFolded(KernelOp kernel, unsigned index) {
                     "'negate' and 'plus'");
   std::string error;
   FailureOr<FoldedExponent> parsed =
-      FoldedExponent::parse(exponent.getValue(), kernel, error);
+      FoldedExponent::parse(exponentOf(folded), kernel, error);
   if (failed(parsed))
     return kernel.emitOpError("exponent of argument '")
            << name << "': " << error;

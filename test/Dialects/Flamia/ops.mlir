@@ -166,7 +166,7 @@ flamia.kernel @folded(%q: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens", "hea
     %blocks: memref<?x?x512xf8E8M0FNU> {flamia.folded = {exponent = "max32( e( q ) )", along = "rows"}},
     %tile: memref<?x?xf32> {flamia.folded = {exponent = "max128(e(q))"}},
     %factor: memref<?x?x128xf32> {flamia.folded = {exponent = "-e(q)"}},
-    %vector: memref<?x?x128xf32> {flamia.dims = ["tiles", "heads", "rows"], flamia.folded = {of = "m", exponent = "0"}},
+    %vector: memref<?x?x128xf32> {flamia.dims = ["tiles", "heads", "rows"], flamia.folded = {of = "m"}},
     %bias: memref<?x?x128xf32> {flamia.folded = {of = "m", negate, plus = 8.0, exponent = "e(q) - max32(e(q))"}})
     parameters {} grid(1) {
   flamia.return
