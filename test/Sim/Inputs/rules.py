@@ -5,7 +5,7 @@ usage: rules.py TEST DIR [--ptxas]
 
 TEST has sections that begin with "#--- NAME". "k.ptx" is a template with ${name} and
 ${name:default} to be replaced (default up to the brace; longer ones are lines "name=value"
-of "defaults"); "launch" is its launch.json without "ptx" and "entry", a template too;
+of "defaults", where a case may also choose one: name=$other); "launch" is its launch.json without "ptx" and "entry", a template too;
 without it one CTA of 32 threads is launched.
 "arrays" lists buffers to make, "FILE TYPE ELEMENTS" a line, filled with zeros. Each line
 of "cases" is one kernel:
@@ -57,7 +57,8 @@ def fill(text, values, used, defaults):
         name, colon, default = match.group(1).partition(":")
         used.add(name)
         if name in values:
-            return values[name]
+            chosen = values[name]
+            return defaults[chosen[1:]] if chosen.startswith("$") else chosen
         if colon:
             return default
         if name in defaults:
