@@ -20,12 +20,15 @@ static std::string describeSharing(const Dependence &dependence) {
   return std::to_string(dependence.sharing) + " tokens";
 }
 
-/// "(scale block 32x32)", where the source was loaded with scales.
+/// "(scale block 32x32)", where the source was loaded with the scales meant.
 static std::string describeBlock(const Dependence &dependence) {
   auto load = dyn_cast_or_null<LoadScaledOp>(dependence.load);
   if (!load)
     return "";
   ScaledType type = load.getResult().getType();
+  if (dependence.sharing < sharedByDocument &&
+      dependence.sharing != type.getBlockRows())
+    return "";
   return " (scale block " + std::to_string(type.getBlockRows()) + "x" +
          std::to_string(type.getBlockCols()) + ")";
 }
@@ -61,8 +64,12 @@ static void report(KernelOp kernel, CausalityAnalysis &analysis,
     error << "it ";
   switch (leak.reason) {
   case Leak::Reason::SharedScale:
-    error << "shares a scale over " << describeSharing(dependence)
-          << describeBlock(dependence);
+    if (dependence.sharedByProduct)
+      error << "is summed over its tokens, " << hardwareBlock
+            << " of which share a scale then";
+    else
+      error << "shares a scale over " << describeSharing(dependence)
+            << describeBlock(dependence);
     if (dependence.sharing < sharedByDocument) {
       if (dependence.kind == Dependence::Kind::Row)
         error << " along the output's own rows";
@@ -85,7 +92,12 @@ static void report(KernelOp kernel, CausalityAnalysis &analysis,
   }
   if (dependence.load) {
     Diagnostic &note = error.attachNote(dependence.load->getLoc());
-    note << source << " is loaded here";
+    auto loaded = dyn_cast<BlockArgument>(dependence.load->getOperand(0));
+    if (loaded && loaded != dependence.source)
+      note << nameOf(loaded) << ", which holds exponents of " << source << ",";
+    else
+      note << source;
+    note << " is loaded here";
     if (dependence.kind != Dependence::Kind::All)
       note << ": "
            << describeTokens(indices, dependence.origin, dependence.extent);
@@ -125,6 +137,10 @@ static LogicalResult checkScalePairs(KernelOp kernel) {
   llvm::MapVector<Value, LoadScaledOp> firstOf;
   bool ok = true;
   kernel.walk([&](LoadScaledOp load) {
+    // Folded scales declare what they hold, for whatever payload.
+    if (auto arg = dyn_cast<BlockArgument>(load.getScales());
+        arg && getFoldedArgument(kernel, arg.getArgNumber()))
+      return;
     LoadScaledOp first = firstOf.insert({load.getScales(), load}).first->second;
     std::string fault;
     if (first.getSource() != load.getSource())

@@ -261,13 +261,14 @@ verifyOriginal(KernelOp kernel, Type type, DictionaryAttr attributes,
   if (attributes.contains("flamia.original_factor")) {
     BlockArgument factor = tensorNamed("flamia.original_factor");
     MemRefType vector = typeOf(factor);
-    if (!vector || !vector.getElementType().isF32() ||
+    // A tensor of rank 1 lies along columns and has no rows.
+    if (!vector || !vector.getElementType().isF32() || vector.getRank() < 2 ||
         vector.getRank() + 1 != memref.getRank() ||
         failed(verifyCompatibleShape(vector.getShape(),
                                      memref.getShape().drop_back())))
       return refuse("flamia.original_factor",
-                    "the name of an f32 tensor of the same shape but for the "
-                    "last dimension");
+                    "the name of an f32 tensor of rank 2 or more and the same "
+                    "shape but for the last dimension");
     ArrayAttr factorDims = dimsOf(factor);
     if (!isOnlyRead(factor) ||
         (dims && factorDims &&

@@ -17,7 +17,8 @@ bool Dependence::operator==(const Dependence &other) const {
          product == other.product && productOperand == other.productOperand &&
          kind == other.kind && origin == other.origin &&
          extent == other.extent && sharing == other.sharing &&
-         above == other.above && below == other.below;
+         sharedByProduct == other.sharedByProduct && above == other.above &&
+         below == other.below;
 }
 
 bool CausalityAnalysis::State::operator==(const State &other) const {
@@ -186,75 +187,6 @@ void CausalityAnalysis::visitBranch(Operation *op) {
   }
 }
 
-/// Tokens that share a scale, from the scaled type and from whether the place
-/// of the scales is that of the rows: tile t of a document's scales holds those
-/// of its rows from 128 t on. The tile before or after would be other tokens'.
-int64_t CausalityAnalysis::sharingOf(LoadScaledOp op) {
-  int64_t sharing = op.getResult().getType().getBlockRows();
-  if (op.getScaleIndices().empty() || op.getIndices().empty())
-    return sharedByPack;
-  IndexExpr row = indices.get(op.getIndices().front());
-  IndexExpr tile = indices.get(op.getScaleIndices().front());
-  // What may differ between tiles of one document.
-  auto moves = [](Value value) {
-    if (isa<BlockArgument>(value))
-      return !isa<KernelOp>(
-          cast<BlockArgument>(value).getOwner()->getParentOp());
-    auto item = value.getDefiningOp<WorkItemOp>();
-    return !item || value == item.getTile();
-  };
-  IndexExpr apart = row - tile * 128;
-  bool hasWorkItems = false, follows = false;
-  kernel.walk([&](WorkItemOp item) {
-    hasWorkItems = true;
-    follows |= apart == indices.get(item.getBegin()) -
-                            indices.get(item.getScaleBase()) * 128;
-  });
-  if (hasWorkItems ? follows : apart == IndexExpr(0))
-    return sharing;
-  if (tile.isConstant() || !indices.anySymbol(apart, moves))
-    return sharedByPack;
-  return indices.anySymbol(tile, moves) ? sharedByPack : sharedByDocument;
-}
-
-void CausalityAnalysis::visitLoad(Operation *op) {
-  auto scaled = dyn_cast<LoadScaledOp>(op);
-  auto payload = dyn_cast<LoadPayloadOp>(op);
-  auto load = dyn_cast<LoadOp>(op);
-  // All three read a global tensor at one index for each dimension.
-  Value source = op->getOperand(0);
-  OperandRange position = scaled    ? scaled.getIndices()
-                          : payload ? payload.getIndices()
-                                    : load.getIndices();
-  auto arg = dyn_cast<BlockArgument>(source);
-  State state;
-  if (arg && !position.empty()) {
-    auto [rows, cols] = getTileShape(op->getResult(0).getType());
-    Dependence dependence;
-    dependence.source = arg;
-    dependence.load = op;
-    dependence.origin = indices.get(position.front());
-    // A rank-1 tensor lies along the columns.
-    bool alongCols = cast<MemRefType>(arg.getType()).getRank() == 1;
-    dependence.kind = alongCols ? Kind::Col : Kind::Row;
-    dependence.extent = alongCols ? cols : rows;
-    if (scaled)
-      dependence.sharing = sharingOf(scaled);
-    auto attributes = attributesOf(arg);
-    if (auto from = attributes.getAs<StringAttr>("flamia.derived_from"))
-      if (BlockArgument origin = kernel.getArgNamed(from.getValue())) {
-        // Only a tensor with a token axis can be per token.
-        auto dims = attributes.getAs<ArrayAttr>("flamia.dims");
-        auto originDims = attributesOf(origin).getAs<ArrayAttr>("flamia.dims");
-        if (!dims || !originDims || dims.empty() || originDims.empty() ||
-            dims[0] != originDims[0])
-          dependence.sharing = sharedByPack;
-      }
-    state.add(dependence);
-  }
-  stateOf(op->getResult(0)) = state;
-}
-
 /// Elements that \p mask hides no longer depend on anything.
 void CausalityAnalysis::limit(State &state, const MaskState &mask) {
   for (Dependence &dependence : state.dependences) {
@@ -311,8 +243,11 @@ void CausalityAnalysis::visitDot(DotOp op) {
     Kind contracted = operand == 0 ? Kind::Col : Kind::Row;
     if (type && load && load == dependence.load &&
         dependence.kind == contracted && getOriginal(dependence.source) &&
-        (operand == 0 ? type.getBlockCols() : type.getBlockRows()) == 1)
-      dependence.sharing = std::max(dependence.sharing, hardwareBlock);
+        (operand == 0 ? type.getBlockCols() : type.getBlockRows()) == 1 &&
+        dependence.sharing < hardwareBlock) {
+      dependence.sharing = hardwareBlock;
+      dependence.sharedByProduct = true;
+    }
   };
   for (Dependence dependence : a.dependences) {
     through(dependence, 0);
@@ -414,17 +349,6 @@ void CausalityAnalysis::visitQuantize(QuantizeOp op) {
   if (result.mask && result.mask->hidden != Hidden::Zero)
     result.mask->hidden = Hidden::Constant;
   stateOf(op.getResult()) = result;
-}
-
-/// The first token of \p tile of the scale arrays.
-IndexExpr CausalityAnalysis::tokensOfTile(Value tile) {
-  IndexExpr start = indices.get(tile) * 128;
-  kernel.walk([&](WorkItemOp item) {
-    start = start + indices.get(item.getBegin()) -
-            indices.get(item.getScaleBase()) * 128;
-    return WalkResult::interrupt();
-  });
-  return start;
 }
 
 /// Exponents and payloads depend on what the quantized values depend on.
@@ -558,88 +482,4 @@ void CausalityAnalysis::visitUnknown(Operation *op) {
     }
   for (OpResult value : op->getResults())
     stateOf(value) = result;
-}
-
-//===----------------------------------------------------------------------===//
-// Stores
-//===----------------------------------------------------------------------===//
-
-static bool comesBefore(IndexAnalysis &indices, const Dependence &dependence,
-                        const IndexExpr &origin, int64_t rows, bool later) {
-  if (dependence.kind == Kind::All || dependence.sharing > dependence.extent)
-    return false;
-  if (later)
-    return indices.isAtMost(origin + rows, dependence.origin);
-  return indices.isLess(dependence.origin + (dependence.extent - 1), origin);
-}
-
-bool CausalityAnalysis::isStrictlyPast(const Leak &leak) {
-  return comesBefore(indices, leak.dependence, leak.outputOrigin,
-                     leak.outputRows, leak.later);
-}
-
-void CausalityAnalysis::checkDependence(Operation *store, BlockArgument output,
-                                        const Dependence &dependence,
-                                        const IndexExpr &origin, int64_t rows,
-                                        StringRef direction) {
-  if (direction == "any")
-    return;
-  bool later = direction == ">=";
-  Leak leak;
-  leak.dependence = dependence;
-  leak.later = later;
-  if (direction.empty()) {
-    leak.reason = Leak::Reason::NoDirection;
-  } else {
-    if (comesBefore(indices, dependence, origin, rows, later))
-      return;
-    const std::optional<IndexExpr> &bound =
-        later ? dependence.below : dependence.above;
-    auto inOrder = [&](const IndexExpr &token) {
-      return later ? indices.isAtMost(origin, token)
-                   : indices.isAtMost(token, origin);
-    };
-    bool limited = bound && inOrder(*bound);
-    bool aligned = dependence.kind == Kind::Row && inOrder(dependence.origin);
-    if ((limited || aligned) && dependence.sharing == 1)
-      return;
-    leak.reason = dependence.sharing > 1         ? Leak::Reason::SharedScale
-                  : dependence.kind == Kind::Row ? Leak::Reason::OtherRow
-                                                 : Leak::Reason::NoMask;
-  }
-  for (Leak &known : leaks)
-    if (known.reason == leak.reason &&
-        known.dependence.load == dependence.load &&
-        known.dependence.product == dependence.product &&
-        known.dependence.source == dependence.source && known.later == later) {
-      if (!llvm::is_contained(known.outputs, output))
-        known.outputs.push_back(output);
-      return;
-    }
-  leak.outputs.push_back(output);
-  leak.store = store;
-  leak.outputOrigin = origin;
-  leak.outputRows = rows;
-  leaks.push_back(std::move(leak));
-}
-
-void CausalityAnalysis::checkStore(Operation *op) {
-  auto output = dyn_cast<BlockArgument>(op->getOperand(1));
-  if (!output)
-    return;
-  auto depends = attributesOf(output).getAs<DictionaryAttr>("flamia.depends");
-  if (!depends)
-    return;
-  Value value = op->getOperand(0);
-  bool inAtoms = isa<StoreScalesOp, StoreExponentsOp>(op);
-  IndexExpr origin = inAtoms ? tokensOfTile(op->getOperand(2))
-                             : indices.get(op->getOperand(2));
-  int64_t rows = getTileShape(value.getType()).first;
-  for (const Dependence &dependence : State(stateOf(value)).dependences) {
-    BlockArgument source = representative(dependence.source);
-    auto direction =
-        depends.getAs<StringAttr>(kernel.getArgName(source.getArgNumber()));
-    checkDependence(op, output, dependence, origin, rows,
-                    direction ? direction.getValue() : StringRef());
-  }
 }

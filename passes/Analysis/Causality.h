@@ -15,6 +15,7 @@
 #define FLAMIA_PASSES_ANALYSIS_CAUSALITY_H
 
 #include "dialects/Flamia/Flamia.h"
+#include "dialects/Flamia/Folded.h"
 #include "passes/Analysis/IndexAnalysis.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -48,6 +49,8 @@ struct Dependence {
   int64_t extent = 0;
   /// Tokens that share a scale.
   int64_t sharing = 1;
+  /// True if they do because a product sums over them.
+  bool sharedByProduct = false;
   /// If set, row r depends only on tokens <= above + r (>= below + r).
   std::optional<IndexExpr> above, below;
 
@@ -143,7 +146,10 @@ private:
   std::optional<MaskState> maskOfElementwise(mlir::Operation *op);
   void limit(State &state, const MaskState &mask);
   int64_t sharingOf(LoadScaledOp op);
+  int64_t payloadSharing(mlir::BlockArgument arg);
   IndexExpr tokensOfTile(mlir::Value tile);
+  std::optional<FoldedArgument> foldedOf(mlir::Value value);
+  void addFolded(State &state, const FoldedArgument &folded, Dependence place);
   void checkStore(mlir::Operation *op);
   void checkDependence(mlir::Operation *store, mlir::BlockArgument output,
                        const Dependence &dependence, const IndexExpr &origin,

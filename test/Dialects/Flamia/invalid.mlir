@@ -1097,13 +1097,13 @@ flamia.kernel @original_with_alone(%x: memref<?xf32> {flamia.original_with = "x"
 
 // -----
 
-// expected-error @+1 {{expected 'flamia.original_factor' of argument 'x' to be the name of an f32 tensor of the same shape but for the last dimension, but got "r"}}
+// expected-error @+1 {{expected 'flamia.original_factor' of argument 'x' to be the name of an f32 tensor of rank 2 or more and the same shape but for the last dimension, but got "r"}}
 flamia.kernel @factor_shape(%x: memref<?x8x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x8x64xbf16>, %r: memref<?x4xf32>) parameters {} grid(1) { flamia.return }
 
 // -----
 
 // expected-error @+1 {{expected 'flamia.original_factor' of argument 'x' to be the name of a tensor that is only read and has the same 'flamia.dims' but for the last, but got "r"}}
-flamia.kernel @factor_dims(%x: memref<?x64xf8E4M3FN> {flamia.dims = ["t", "d"], flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x64xbf16>, %r: memref<?xf32> {flamia.dims = ["u"]}) parameters {} grid(1) { flamia.return }
+flamia.kernel @factor_dims(%x: memref<?x8x64xf8E4M3FN> {flamia.dims = ["t", "h", "d"], flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x8x64xbf16>, %r: memref<?x8xf32> {flamia.dims = ["u", "h"]}) parameters {} grid(1) { flamia.return }
 
 // -----
 

@@ -140,10 +140,10 @@ flamia.kernel @values(%data: memref<?x64xf8E4M3FN>, %scale: memref<?x?x512xf8E8M
 
 // What a safeguard may read instead of an argument.
 // CHECK-LABEL: flamia.kernel @originals(
-// CHECK-SAME: %x: memref<?x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}
+// CHECK-SAME: %x: memref<?x8x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}
 // CHECK-SAME: %d: memref<?xf32> {flamia.original = "e", flamia.original_with = "x"}
-flamia.kernel @originals(%x: memref<?x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x64xbf16>,
-    %r: memref<?xf32>, %d: memref<?xf32> {flamia.original = "e", flamia.original_with = "x"}, %e: memref<?xf32>) parameters {} grid(1) {
+flamia.kernel @originals(%x: memref<?x8x64xf8E4M3FN> {flamia.original = "y", flamia.original_factor = "r"}, %y: memref<?x8x64xbf16>,
+    %r: memref<?x8xf32>, %d: memref<?xf32> {flamia.original = "e", flamia.original_with = "x"}, %e: memref<?xf32>) parameters {} grid(1) {
   flamia.return
 }
 
