@@ -48,6 +48,9 @@ void flamia::buildFlamiaPipeline(OpPassManager &manager,
   manager.addPass(createInsertSafeguardsPass());
   manager.addPass(createPeelPartialTilesPass());
   manager.addPass(createCheckCausalityPass());
+  // What folding makes of the scales is proved again.
+  manager.addPass(createFoldScalesPass());
+  manager.addPass(createCheckCausalityPass());
 }
 
 void flamia::registerFlamiaDialects(DialectRegistry &registry) {
@@ -87,7 +90,7 @@ void flamia::registerFlamiaPassesAndPipelines() {
   registerFlamiaPasses();
   PassPipelineRegistration<PipelineFlags>(
       "flamia-value-pipeline",
-      "binds parameters, inserts safeguards and proves causality",
+      "binds parameters, inserts safeguards, folds scales and proves causality",
       [](OpPassManager &manager, const PipelineFlags &flags) {
         buildFlamiaPipeline(manager, flags.get());
       });

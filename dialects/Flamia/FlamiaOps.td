@@ -67,6 +67,8 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
     - argument attribute `flamia.folded = {exponent = "e(q) - max128(e(q))", ...}` says which
       power of two an argument holds, so that `flamia-fold-scales` may use it
       (docs/fold-scales.md gives the forms and the grammar).
+    - argument attribute `flamia.token_block = 32` says how many tokens of a payload were
+      quantized together, where no `flamia.load_scaled` says so in its type.
 
     Example:
 

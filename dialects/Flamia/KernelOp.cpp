@@ -302,6 +302,11 @@ static LogicalResult verifyArgumentAttributes(KernelOp kernel, StringRef name,
   for (StringRef name : {"flamia.original_factor", "flamia.original_with"})
     if (attributes.contains(name) && !attributes.contains("flamia.original"))
       return refuse(name, "together with 'flamia.original'");
+  if (Attribute block = attributes.get("flamia.token_block")) {
+    auto number = dyn_cast<IntegerAttr>(block);
+    if (!memref || !number || number.getInt() < 1)
+      return refuse("flamia.token_block", "a number of tokens of a tensor");
+  }
   if (Attribute from = attributes.get("flamia.derived_from")) {
     auto other = dyn_cast<StringAttr>(from);
     if (!other || !kernel.getArgNamed(other.getValue()))

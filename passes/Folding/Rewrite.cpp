@@ -78,6 +78,12 @@ Value Rewriter::scaled(const LeafChoice &choice) {
   ScaledType type = old.getResult().getType();
   auto [rows, cols] = getTileShape(type);
   builder.setInsertionPointAfter(old);
+  // The new type no longer says which tokens were quantized together.
+  if (auto payload = dyn_cast<BlockArgument>(old.getSource());
+      payload && type.getBlockRows() > 1)
+    catalog.getKernel().setArgAttr(
+        payload.getArgNumber(), "flamia.token_block",
+        builder.getI64IntegerAttr(type.getBlockRows()));
   Value value;
   auto withBlocks = [&, rows = rows, cols = cols](int64_t blockRows,
                                                   int64_t blockCols) {

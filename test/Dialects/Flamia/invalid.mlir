@@ -1208,3 +1208,8 @@ func.func @reduce_rows_by(%x: tensor<128x1xf32>) {
   %r = flamia.reduce_rows max %x by 48 : tensor<128x1xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.token_block' of argument 'x' to be a number of tokens of a tensor, but got 0 : i64}}
+flamia.kernel @token_block(%x: memref<?x64xf8E4M3FN> {flamia.token_block = 0}) parameters {} grid(1) { flamia.return }
