@@ -87,7 +87,7 @@ public:
 private:
   bool foldKernel(KernelOp kernel);
   bool foldGroup(LeafCatalog &catalog, ArrayRef<Operation *> group);
-  void remarkMissing(const Solution &kept, const Solution *wished);
+  void remarkMissing(const Solution &kept, const Solution *wished, bool cutOff);
   void remarkMultiply(KernelOp kernel, const OpChoice &choice);
 };
 } // namespace
@@ -111,7 +111,9 @@ bool FoldScalesPass::foldKernel(KernelOp kernel) {
 bool FoldScalesPass::foldGroup(LeafCatalog &catalog,
                                ArrayRef<Operation *> group) {
   Solver solver(catalog, group);
-  std::optional<Solution> solution = solver.solve(/*assumeMissing=*/false);
+  std::optional<Solution> solution;
+  if (group.size() <= Solver::mostOps)
+    solution = solver.solve(/*assumeMissing=*/false);
   if (!solution) {
     emitRemark(group.front()->getLoc(),
                "powers of two are left alone: no placement was "
@@ -120,7 +122,7 @@ bool FoldScalesPass::foldGroup(LeafCatalog &catalog,
   }
   if (!solution->leftAlone.empty() || !solution->leftVectors.empty()) {
     std::optional<Solution> wished = solver.solve(/*assumeMissing=*/true);
-    remarkMissing(*solution, wished ? &*wished : nullptr);
+    remarkMissing(*solution, wished ? &*wished : nullptr, solver.wasCutOff());
   }
   for (const OpChoice &choice : solution->ops)
     if (choice.kind == OpChoice::Kind::Multiply)
@@ -131,8 +133,8 @@ bool FoldScalesPass::foldGroup(LeafCatalog &catalog,
   return true;
 }
 
-void FoldScalesPass::remarkMissing(const Solution &kept,
-                                   const Solution *wished) {
+void FoldScalesPass::remarkMissing(const Solution &kept, const Solution *wished,
+                                   bool cutOff) {
   auto advise = [&](Operation *op, StringRef what) {
     InFlightDiagnostic remark = emitRemark(op->getLoc(), what);
     if (wished && !wished->missing.empty() &&
@@ -143,6 +145,8 @@ void FoldScalesPass::remarkMissing(const Solution &kept,
       llvm::interleave(
           wished->missing, [&](StringRef text) { remark << text; },
           [&] { remark << " and "; });
+    } else if (cutOff) {
+      remark << "; the search for a better place was cut off";
     } else {
       remark << "; no operation that it could be folded into for nothing is "
                 "connected with it";

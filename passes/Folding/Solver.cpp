@@ -81,14 +81,15 @@ std::optional<Solution> Solver::solve(bool assume) {
 }
 
 void Solver::expand(State state) {
-  constexpr unsigned mostSteps = 40000;
-  if (++steps > mostSteps || (best && state.solution.cost >= best->cost))
+  if (wasCutOff() || ++steps > mostSteps ||
+      (best && state.solution.cost >= best->cost))
     return;
   if (state.agenda.empty()) {
     best = std::move(state.solution);
     return;
   }
-  Demand demand = state.agenda.pop_back_val();
+  Demand demand = std::move(state.agenda.back());
+  state.agenda.pop_back();
   // Adding 0 and multiplying by 2^0 are the same demand.
   if (demand.gauge.isZero())
     demand.additive = false;
@@ -197,24 +198,26 @@ void Solver::expandVector(State state, const Demand &demand,
 // Candidates
 //===----------------------------------------------------------------------===//
 
-static void addOnce(SmallVectorImpl<Gauge> &gauges, const Gauge &gauge) {
-  constexpr unsigned most = 24;
+static void addOnce(std::vector<Gauge> &gauges, const Gauge &gauge) {
+  constexpr size_t most = 24;
   if (gauges.size() < most && !llvm::is_contained(gauges, gauge))
     gauges.push_back(gauge);
 }
 
-SmallVector<Gauge, 8> Solver::getPossible(Value value, bool additive,
-                                          unsigned depth) {
-  constexpr unsigned mostDepth = 12;
-  SmallVector<Gauge, 8> gauges = {Gauge()};
-  if (depth > mostDepth)
-    return gauges;
-  if (!isLeaf(value)) {
-    for (const Gauge &gauge :
-         getPossibleOfOp(value.getDefiningOp(), additive, depth + 1))
-      addOnce(gauges, gauge);
-    return gauges;
-  }
+Solver::Gauges Solver::getPossible(Value value, bool additive) {
+  auto key = std::pair(value, unsigned(additive));
+  if (auto known = possible.find(key); known != possible.end())
+    return known->second;
+  Gauges gauges = {Gauge()};
+  for (const Gauge &gauge :
+       isLeaf(value) ? getPossibleOfLeaf(value, additive)
+                     : getPossibleOfOp(value.getDefiningOp(), additive))
+    addOnce(gauges, gauge);
+  return possible[key] = gauges;
+}
+
+Solver::Gauges Solver::getPossibleOfLeaf(Value value, bool additive) {
+  Gauges gauges;
   if (std::optional<VectorLeaf> leaf = matchVector(value)) {
     std::optional<unsigned> place = catalog.getPlace(leaf->load);
     for (const Declared &argument : catalog.getDeclared()) {
@@ -233,19 +236,18 @@ SmallVector<Gauge, 8> Solver::getPossible(Value value, bool additive,
   std::optional<double> splat = getSplat(value);
   if (splat && !additive)
     if (std::optional<int64_t> power = getPowerOfTwo(*splat))
-      addOnce(gauges, Gauge::ofConstant(-*power));
+      gauges.push_back(Gauge::ofConstant(-*power));
   return gauges;
 }
 
-SmallVector<Gauge, 8> Solver::getPossibleOfOp(Operation *op, bool additive,
-                                              unsigned depth) {
-  SmallVector<Gauge, 8> gauges;
+Solver::Gauges Solver::getPossibleOfOp(Operation *op, bool additive) {
+  Gauges gauges;
   auto addAll = [&](Value value, bool negated = false) {
-    for (const Gauge &gauge : getPossible(value, additive, depth))
+    for (const Gauge &gauge : getPossible(value, additive))
       addOnce(gauges, negated ? -gauge : gauge);
   };
   if (isa<math::Exp2Op>(op) && !additive)
-    return getPossible(op->getOperand(0), /*additive=*/true, depth);
+    return getPossible(op->getOperand(0), /*additive=*/true);
   if (isa<arith::ExtFOp, arith::TruncFOp, MaskOp, arith::NegFOp>(op)) {
     addAll(op->getOperand(0), additive && isa<arith::NegFOp>(op));
   } else if (isa<arith::AddFOp, arith::SubFOp>(op)) {
@@ -254,8 +256,8 @@ SmallVector<Gauge, 8> Solver::getPossibleOfOp(Operation *op, bool additive,
   } else if (isa<math::FmaOp>(op) && additive) {
     addAll(op->getOperand(2));
   } else if (isa<arith::MulFOp, math::FmaOp>(op) && !additive) {
-    for (const Gauge &a : getPossible(op->getOperand(0), false, depth))
-      for (const Gauge &b : getPossible(op->getOperand(1), false, depth))
+    for (const Gauge &a : getPossible(op->getOperand(0), false))
+      for (const Gauge &b : getPossible(op->getOperand(1), false))
         addOnce(gauges, a + b);
   } else if (auto dot = dyn_cast<DotOp>(op); dot && !additive) {
     for (unsigned operand : {0u, 1u})
@@ -270,10 +272,10 @@ SmallVector<Gauge, 8> Solver::getPossibleOfOp(Operation *op, bool additive,
 }
 
 /// Gauges of the first factor of a product that shall have \p gauge.
-SmallVector<Gauge, 8> Solver::getCandidates(const State &state, Operation *op,
-                                            const Gauge &gauge) {
+Solver::Gauges Solver::getCandidates(const State &state, Operation *op,
+                                     const Gauge &gauge) {
   Value a = op->getOperand(0), b = op->getOperand(1);
-  SmallVector<Gauge, 8> candidates;
+  Gauges candidates;
   if (const Assigned *known = state.find(a)) {
     candidates.push_back(known->gauge);
     return candidates;

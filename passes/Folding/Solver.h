@@ -47,14 +47,14 @@ struct OpChoice {
 };
 
 struct Solution {
-  llvm::SmallVector<LeafChoice, 8> leaves;
-  llvm::SmallVector<OpChoice, 8> ops;
+  std::vector<LeafChoice> leaves;
+  std::vector<OpChoice> ops;
   /// Products that keep scales no hardware can apply.
-  llvm::SmallVector<mlir::Operation *, 2> leftAlone;
+  std::vector<mlir::Operation *> leftAlone;
   /// Per-column vectors that no argument holds.
-  llvm::SmallVector<mlir::OpOperand *, 2> leftVectors;
+  std::vector<mlir::OpOperand *> leftVectors;
   /// What arguments would have to be declared.
-  llvm::SmallVector<std::string, 2> missing;
+  std::vector<std::string> missing;
   int64_t cost = 0;
   bool changes() const { return !leaves.empty() || !ops.empty(); }
 };
@@ -74,11 +74,19 @@ public:
   Solver(LeafCatalog &catalog, llvm::ArrayRef<mlir::Operation *> group)
       : catalog(catalog), group(group.begin(), group.end()) {}
 
+  /// Ops of the largest group that is worth a search.
+  static constexpr size_t mostOps = 96;
   /// With \p assumeMissing arguments that are not declared count as read, at a
   /// high cost. Null only if the search was cut off before any solution.
   std::optional<Solution> solve(bool assumeMissing);
 
+  /// True if the last search did not see all placements.
+  bool wasCutOff() const { return steps > mostSteps; }
+
 private:
+  static constexpr unsigned mostSteps = 40000;
+  // The search recurses; its frames should be small.
+  using Gauges = std::vector<Gauge>;
   struct Demand {
     mlir::OpOperand *use;
     mlir::Value value;
@@ -92,8 +100,8 @@ private:
   };
   struct State {
     Solution solution;
-    llvm::SmallVector<Assigned, 16> assigned;
-    llvm::SmallVector<Demand, 16> agenda;
+    std::vector<Assigned> assigned;
+    std::vector<Demand> agenda;
 
     void demand(mlir::OpOperand &use, Gauge gauge, bool additive = false) {
       agenda.push_back({&use, use.get(), std::move(gauge), additive});
@@ -121,21 +129,21 @@ private:
 
   bool isLeaf(mlir::Value value) const;
   bool addMissing(State &state, std::string text) const;
-  llvm::SmallVector<OperandOption, 4> getOptions(DotOp dot, unsigned index);
+  std::vector<OperandOption> getOptions(DotOp dot, unsigned index);
   llvm::SmallVector<unsigned, 2> getPlaces(const Gauge &gauge) const;
   /// Gauges that \p value can have without regard to its other users:
   /// candidates, not a proof.
-  llvm::SmallVector<Gauge, 8> getPossible(mlir::Value value, bool additive,
-                                          unsigned depth = 0);
-  llvm::SmallVector<Gauge, 8> getPossibleOfOp(mlir::Operation *op,
-                                              bool additive, unsigned depth);
-  llvm::SmallVector<Gauge, 8>
-  getCandidates(const State &state, mlir::Operation *op, const Gauge &gauge);
+  Gauges getPossible(mlir::Value value, bool additive);
+  Gauges getPossibleOfLeaf(mlir::Value value, bool additive);
+  Gauges getPossibleOfOp(mlir::Operation *op, bool additive);
+  Gauges getCandidates(const State &state, mlir::Operation *op,
+                       const Gauge &gauge);
 
   LeafCatalog &catalog;
   llvm::SmallSetVector<mlir::Operation *, 16> group;
   bool assumeMissing = false;
   unsigned steps = 0;
+  llvm::DenseMap<std::pair<mlir::Value, unsigned>, Gauges> possible;
   std::optional<Solution> best;
 };
 

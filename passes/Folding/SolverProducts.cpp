@@ -35,7 +35,7 @@ static OpOperand &factorPoint(QuantizeOp op) {
 void Solver::expandQuantize(State state, QuantizeOp op, const Gauge &gauge) {
   // The part of the whole tile may be applied after rounding, to the scale
   // bytes: a number that an argument holds, and a constant.
-  SmallVector<std::pair<Gauge, std::optional<OpChoice>>, 1> shifts;
+  std::vector<std::pair<Gauge, std::optional<OpChoice>>> shifts;
   shifts.push_back({Gauge(), std::nullopt});
   if (!op.getShift())
     for (unsigned place : getPlaces(gauge))
@@ -48,7 +48,7 @@ void Solver::expandQuantize(State state, QuantizeOp op, const Gauge &gauge) {
                                                     argument.argument, place}});
 
   OpOperand &point = factorPoint(op);
-  SmallVector<Gauge, 8> possible = getPossible(op.getSource(), false);
+  Gauges sources = getPossible(op.getSource(), false);
   const Assigned *known = state.find(op.getSource());
   for (const auto &[shift, choice] : shifts) {
     Gauge rest = gauge - shift;
@@ -61,7 +61,7 @@ void Solver::expandQuantize(State state, QuantizeOp op, const Gauge &gauge) {
     };
     if (known)
       add(rest.common.constant - known->gauge.common.constant);
-    for (const Gauge &source : possible)
+    for (const Gauge &source : sources)
       add(rest.common.constant - source.common.constant);
     add(0);
     add(rest.common.constant);
@@ -124,10 +124,10 @@ void Solver::expandQuantize(State state, QuantizeOp op, const Gauge &gauge) {
 // dot
 //===----------------------------------------------------------------------===//
 
-SmallVector<Solver::OperandOption, 4> Solver::getOptions(DotOp dot,
-                                                         unsigned index) {
+std::vector<Solver::OperandOption> Solver::getOptions(DotOp dot,
+                                                      unsigned index) {
   OpOperand &use = dot->getOpOperand(index);
-  SmallVector<OperandOption, 4> options;
+  std::vector<OperandOption> options;
   options.push_back(
       {Gauge(), std::nullopt, isContractedTokenLocal(dot, index)});
   bool transposed = false;
@@ -241,7 +241,7 @@ void Solver::expandDot(State state, DotOp op, const Gauge &gauge) {
     return;
   }
   OperandOption none{Gauge({}, gauge.col, {}), std::nullopt, false};
-  SmallVector<OperandOption, 4> options;
+  std::vector<OperandOption> options;
   if (leafB)
     options = getOptions(op, 1);
   else

@@ -1,4 +1,16 @@
 // RUN: flamia-opt %s --flamia-fold-scales --split-input-file --verify-diagnostics | FileCheck %s
+// The search is bounded, in ops and in steps.
+// RUN: %python %S/Inputs/make-chain.py 120 > %t.120.mlir
+// RUN: flamia-opt %t.120.mlir --flamia-fold-scales -o %t.120.out 2>&1 | FileCheck %s --check-prefix=OPS
+// RUN: %python %S/Inputs/make-chain.py 60 > %t.60.mlir
+// RUN: flamia-opt %t.60.mlir --flamia-fold-scales -o %t.60.out 2>&1 | FileCheck %s --check-prefix=STEPS
+// RUN: FileCheck %s --check-prefix=VECTOR < %t.60.out
+// RUN: %python %S/Inputs/make-chain.py 2 > %t.2.mlir
+// RUN: flamia-opt %t.2.mlir --flamia-fold-scales -o %t.2.out 2>&1 | FileCheck %s --check-prefix=FEW
+// OPS: remark: powers of two are left alone: no placement was found within the bounds of the search
+// STEPS: remark: token-local scales stay in a product over tokens, which no hardware can apply; the search for a better place was cut off
+// VECTOR: flamia.load %r0[
+// FEW: remark: token-local scales stay {{.*}} would have to be {of = "r", exponent = "e(d)"}
 
 // What cannot move for nothing stays, with a remark that names the argument that would help.
 
