@@ -138,9 +138,20 @@ static LogicalResult checkScalePairs(KernelOp kernel) {
   bool ok = true;
   kernel.walk([&](LoadScaledOp load) {
     // Folded scales declare what they hold, for whatever payload.
-    if (auto arg = dyn_cast<BlockArgument>(load.getScales());
-        arg && getFoldedArgument(kernel, arg.getArgNumber()))
+    auto arg = dyn_cast<BlockArgument>(load.getScales());
+    std::optional<FoldedArgument> folded;
+    if (arg && arg.getOwner() == &kernel.getBody().front())
+      folded = getFoldedArgument(kernel, arg.getArgNumber());
+    if (folded) {
+      if (folded->along == load.getAlong())
+        return;
+      load.emitError("scales ")
+          << nameOf(arg) << " are declared along "
+          << stringifyAxis(folded->along) << ", but read along "
+          << stringifyAxis(load.getAlong());
+      ok = false;
       return;
+    }
     LoadScaledOp first = firstOf.insert({load.getScales(), load}).first->second;
     std::string fault;
     if (first.getSource() != load.getSource())

@@ -360,9 +360,12 @@ void CausalityAnalysis::visitExponents(Operation *op) {
       Dependence dependence;
       dependence.source = arg;
       dependence.load = op;
-      dependence.kind = Kind::Row;
-      dependence.origin = tokensOfTile(load.getIndices().front());
-      dependence.extent = getTileShape(result.getType()).first;
+      if (std::optional<IndexExpr> start =
+              tokensOfTile(load.getIndices().front())) {
+        dependence.kind = Kind::Row;
+        dependence.origin = *start;
+        dependence.extent = getTileShape(result.getType()).first;
+      }
       state.add(dependence);
     }
     stateOf(result) = state;

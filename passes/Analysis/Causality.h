@@ -147,7 +147,8 @@ private:
   void limit(State &state, const MaskState &mask);
   int64_t sharingOf(LoadScaledOp op);
   int64_t payloadSharing(mlir::BlockArgument arg);
-  IndexExpr tokensOfTile(mlir::Value tile);
+  std::optional<IndexExpr> tokensOfTile(mlir::Value tile);
+  bool startsTile(const IndexExpr &row);
   std::optional<FoldedArgument> foldedOf(mlir::Value value);
   void addFolded(State &state, const FoldedArgument &folded, Dependence place);
   void checkStore(mlir::Operation *op);

@@ -48,15 +48,35 @@ int64_t CausalityAnalysis::sharingOf(LoadScaledOp op) {
   return indices.anySymbol(tile, moves) ? sharedByPack : sharedByDocument;
 }
 
-/// The first token of \p tile of the scale arrays.
-IndexExpr CausalityAnalysis::tokensOfTile(Value tile) {
+/// The first token of \p tile of the scale arrays; nothing if there is more
+/// than one list of work items.
+std::optional<IndexExpr> CausalityAnalysis::tokensOfTile(Value tile) {
   IndexExpr start = indices.get(tile) * 128;
+  unsigned items = 0;
   kernel.walk([&](WorkItemOp item) {
+    ++items;
     start = start + indices.get(item.getBegin()) -
             indices.get(item.getScaleBase()) * 128;
-    return WalkResult::interrupt();
   });
+  if (items > 1)
+    return std::nullopt;
   return start;
+}
+
+/// True if \p row is proven to be the first of a tile of its document, and so
+/// of a block of 32 tokens.
+bool CausalityAnalysis::startsTile(const IndexExpr &row) {
+  auto isWhole = [](const IndexExpr &expr) {
+    return expr.constant % 128 == 0 && llvm::all_of(expr.terms, [](auto term) {
+             return term.second % 128 == 0;
+           });
+  };
+  bool hasWorkItems = false, starts = false;
+  kernel.walk([&](WorkItemOp item) {
+    hasWorkItems = true;
+    starts |= isWhole(row - indices.get(item.getBegin()));
+  });
+  return hasWorkItems ? starts : isWhole(row);
 }
 
 /// Tokens that share a scale of the payload \p arg. Loads with its own scales
@@ -118,18 +138,16 @@ void CausalityAnalysis::visitLoad(Operation *op) {
 
   if (std::optional<FoldedArgument> folded =
           load ? foldedOf(source) : std::nullopt) {
-    // One number for a tile, or a row of 128 numbers.
-    dependence.origin = tokensOfTile(position.front());
+    // One number for a tile, or a row of 128 numbers from its first token on.
     bool isLine = folded->form != FoldedArgument::Form::Scalar;
-    if (rows != 1) {
+    std::optional<IndexExpr> start = tokensOfTile(position.front());
+    if (rows != 1 || !start ||
+        (isLine && indices.get(position.back()) != IndexExpr(0))) {
       dependence.sharing = sharedByPack;
-    } else if (isLine) {
-      dependence.kind = Kind::Col;
-      dependence.origin = dependence.origin + indices.get(position.back());
-      dependence.extent = cols;
     } else {
-      dependence.kind = Kind::Range;
-      dependence.extent = 128;
+      dependence.kind = isLine ? Kind::Col : Kind::Range;
+      dependence.origin = *start;
+      dependence.extent = isLine ? cols : 128;
     }
     return addFolded(state, *folded, dependence);
   }
@@ -139,8 +157,9 @@ void CausalityAnalysis::visitLoad(Operation *op) {
   bool alongCols = cast<MemRefType>(arg.getType()).getRank() == 1;
   dependence.kind = alongCols ? Kind::Col : Kind::Row;
   dependence.extent = alongCols ? cols : rows;
-  if (payload)
-    dependence.sharing = payloadSharing(arg);
+  if (payload && payloadSharing(arg) > 1)
+    dependence.sharing =
+        startsTile(dependence.origin) ? payloadSharing(arg) : sharedByPack;
   if (scaled) {
     dependence.sharing = sharingOf(scaled);
     if (std::optional<FoldedArgument> folded = foldedOf(scaled.getScales())) {
@@ -234,10 +253,15 @@ void CausalityAnalysis::checkStore(Operation *op) {
     return;
   Value value = op->getOperand(0);
   bool inAtoms = isa<StoreScalesOp, StoreExponentsOp>(op);
-  IndexExpr origin = inAtoms ? tokensOfTile(op->getOperand(2))
-                             : indices.get(op->getOperand(2));
+  IndexExpr origin = indices.get(op->getOperand(2));
+  std::optional<IndexExpr> tokens =
+      inAtoms ? tokensOfTile(op->getOperand(2)) : origin;
   int64_t rows = getTileShape(value.getType()).first;
-  for (const Dependence &dependence : State(stateOf(value)).dependences) {
+  for (Dependence dependence : State(stateOf(value)).dependences) {
+    if (tokens)
+      origin = *tokens;
+    else
+      dependence.kind = Kind::All;
     BlockArgument source = representative(dependence.source);
     auto direction =
         depends.getAs<StringAttr>(kernel.getArgName(source.getArgNumber()));

@@ -75,3 +75,50 @@ flamia.kernel @tile_exponent(%v: memref<?x2x64xf8E4M3FN>, %vs: memref<?x?x512xf8
   flamia.store %es, %x[%c0, %c0] : tensor<128x1xf32>, memref<?x1xf32>
   flamia.return
 }
+
+// -----
+
+// Declared along columns, read along rows.
+flamia.kernel @along(%v: memref<?x2x64xf8E4M3FN>, %hat: memref<?x?x512xf8E8M0FNU> {flamia.folded = {exponent = "e(v)", along = "cols"}},
+    %o: memref<?x64xf8E4M3FN> {flamia.depends = {v = "<="}}) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{scales 'hat' are declared along cols, but read along rows}}
+  %t = flamia.load_scaled %v[%c0, %c0, %c0], %hat[%c0, %c0] along rows : memref<?x2x64xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x64>
+  flamia.return
+}
+
+// -----
+
+!v = !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 128x64>
+
+// Blocks of 32 tokens begin with a tile. A tile that does not may hold one half of a block.
+flamia.kernel @unaligned_payload(%v: memref<?x64xf8E4M3FN> {flamia.token_block = 32},
+    %o: memref<?x64xf8E4M3FN> {flamia.depends = {v = "<="}}) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %c144 = arith.constant 144 : index
+  // expected-error @+2 {{output 'o' may depend on tokens of 'v' after their own: it shares a scale over all tokens of the pack}}
+  // expected-note @+1 {{'v' is loaded here: tokens 16 to 143}}
+  %t = flamia.load_payload %v[%c16, %c0] : memref<?x64xf8E4M3FN> -> !v
+  // expected-note @+1 {{'o' is stored here}}
+  flamia.store_payload %t, %o[%c144, %c0] : !v, memref<?x64xf8E4M3FN>
+  flamia.return
+}
+
+// -----
+
+// Part of a tile's vector: its 128 tokens share the exponent.
+flamia.kernel @part_of_vector(%v: memref<?x2x64xf8E4M3FN>, %f: memref<?x?x128xf32> {flamia.folded = {exponent = "max128(e(v))"}},
+    %o: memref<?x1xf32> {flamia.depends = {v = "<="}}) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  // expected-error @+2 {{output 'o' may depend on tokens of 'v' after their own: it shares a scale over all tokens of the pack}}
+  // expected-note @+1 {{'f', which holds exponents of 'v', is loaded here}}
+  %e = flamia.load %f[%c0, %c0, %c64] : memref<?x?x128xf32> -> tensor<1x64xf32>
+  %es = flamia.broadcast %e : tensor<1x64xf32> -> tensor<128x64xf32>
+  %sum = flamia.reduce sum %es : tensor<128x64xf32> -> tensor<128x1xf32>
+  // expected-note @+1 {{'o' is stored here}}
+  flamia.store %sum, %o[%c128, %c0] : tensor<128x1xf32>, memref<?x1xf32>
+  flamia.return
+}

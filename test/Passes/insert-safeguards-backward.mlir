@@ -96,3 +96,34 @@ flamia.kernel @accumulates(%x: memref<?x2x64xf8E4M3FN> {flamia.original = "x_bf1
   flamia.store %r, %o[%row, %c0] : tensor<128x1xf32>, memref<?x1xf32>
   flamia.return
 }
+
+// Masks of tiles whose rows are keys: `causal` goes where the queries come later, the limit of
+// the queries stays, and that of the keys is nobody's.
+// CHECK-LABEL: flamia.kernel @transposed_masks
+flamia.kernel @transposed_masks(%work: memref<?x4xi32>, %x: memref<?x128xf32>) parameters {} grid(work[0]) {
+  %c0 = arith.constant 0 : index
+  %c128 = arith.constant 128 : index
+  %c256 = arith.constant 256 : index
+  %begin, %end, %tile, %base = flamia.work_item %work : memref<?x4xi32>
+  %offset = arith.muli %tile, %c128 : index
+  %row = arith.addi %begin, %offset : index
+  %t = flamia.load %x[%row, %c0] : memref<?x128xf32> -> tensor<128x128xf32>
+  // CHECK: flamia.mask %{{.*}} transposed causal limit %end zero :
+  %a = flamia.mask %t rows %row cols %row transposed causal limit %end zero : tensor<128x128xf32>
+  flamia.store %a, %x[%row, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+  %later = arith.addi %row, %c128 : index
+  // CHECK: flamia.mask %{{.*}} transposed limit %end :
+  %b = flamia.mask %t rows %row cols %later transposed causal limit %end : tensor<128x128xf32>
+  flamia.store %b, %x[%row, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+  // Not so for rows that are queries.
+  // CHECK: flamia.mask %{{.*}} causal limit %end :
+  %c = flamia.mask %t rows %row cols %later causal limit %end : tensor<128x128xf32>
+  flamia.store %c, %x[%row, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+  // Query minus key is at most 255 here.
+  // CHECK-NEXT: flamia.store
+  // CHECK-NEXT: flamia.store
+  // CHECK-NEXT: flamia.return
+  %d = flamia.mask %t rows %row cols %later transposed window %c256 : tensor<128x128xf32>
+  flamia.store %d, %x[%row, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+  flamia.return
+}
