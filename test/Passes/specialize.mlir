@@ -85,3 +85,26 @@ flamia.kernel @depends(%x: memref<?x?xf32>, %y: memref<?x?xf32> {flamia.depends 
     parameters {causal = [true, false]} grid(1) {
   flamia.return
 }
+
+// The same for exponents and payloads: everything follows from one extent.
+// CHECK-LABEL: flamia.kernel @unifies_exponents
+flamia.kernel @unifies_exponents(%x: memref<?x?xf32> {flamia.dims = ["rows", "n"]}, %y: memref<?x?xf32>) parameters {n = [128, 64]} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<?x?xf32> -> tensor<128x?xf32>
+  %u = flamia.load %y[%c0, %c0] : memref<?x?xf32> -> tensor<?x1xf32>
+  // BOUND: flamia.quantize %{{.*}} including(%{{.*}} : tensor<128x1xf32>) : tensor<128x64xf32> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>
+  %q = flamia.quantize %t including(%u : tensor<?x1xf32>) : tensor<128x?xf32> -> !flamia.scaled<?x?, f8E4M3FN by f8E8M0FNU per 1x?>
+  // BOUND: flamia.exponents {{.*}} -> tensor<128x1xf32>
+  %e = flamia.exponents %q : !flamia.scaled<?x?, f8E4M3FN by f8E8M0FNU per 1x?> -> tensor<?x1xf32>
+  // BOUND: flamia.payload {{.*}} -> tensor<128x64xf32>
+  %p = flamia.payload %q : !flamia.scaled<?x?, f8E4M3FN by f8E8M0FNU per 1x?> -> tensor<?x?xf32>
+  // BOUND: flamia.reduce_rows max {{.*}} by 32 : tensor<128x1xf32>
+  %m = flamia.reduce_rows max %e by 32 : tensor<?x1xf32>
+  // BOUND: flamia.pow2 {{.*}} : tensor<128x1xf32>
+  %f = flamia.pow2 %m : tensor<?x1xf32>
+  // BOUND: flamia.broadcast {{.*}} : tensor<128x1xf32> -> tensor<128x64xf32>
+  %fs = flamia.broadcast %f : tensor<?x1xf32> -> tensor<?x?xf32>
+  %z = arith.mulf %p, %fs : tensor<?x?xf32>
+  flamia.store %z, %x[%c0, %c0] : tensor<?x?xf32>, memref<?x?xf32>
+  flamia.return
+}

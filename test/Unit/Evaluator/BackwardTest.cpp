@@ -254,6 +254,62 @@ INSTANTIATE_TEST_SUITE_P(Shapes, BackwardKernels,
                                          std::tuple(128, true, true),
                                          std::tuple(128, false, false)));
 
+/// NaN where the model has NaN, else equal to \p tolerance of the largest.
+void expectSame(const char *name, const std::vector<float> &values,
+                const std::vector<float> &reference, double tolerance) {
+  ASSERT_EQ(values.size(), reference.size());
+  std::vector<float> finite, expected;
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::isnan(values[i]), std::isnan(reference[i])) << name << i;
+    if (std::isnan(values[i]))
+      continue;
+    finite.push_back(values[i]);
+    expected.push_back(reference[i]);
+  }
+  EXPECT_LE(measureError(finite, expected).relativeFrobenius, tolerance)
+      << name;
+}
+
+/// Tokens whose Q, K, V and dO differ by many powers of two, so that exponents
+/// relative to a tile's largest leave the range, and NaN in one document.
+TEST(BackwardKernel, FollowsTheModelToTheEndsOfTheRange) {
+  AttentionShape shape{numerics::cuSeqlensOf({300, 140}), 1, 1, 64};
+  BackwardInputs inputs = makeBackwardInputs(shape, DataKind::Normal, 13);
+  auto scale = [&](std::vector<uint16_t> &bits, int64_t step, int span,
+                   int largest) {
+    for (size_t i = 0; i < bits.size(); ++i) {
+      int exponent = largest - int(int64_t(i) / 64 * step % (span + 1));
+      bits[i] = numerics::floatToBF16(
+          std::ldexp(numerics::bf16ToFloat(bits[i]), exponent));
+    }
+  };
+  // Scores stay below the limit that docs/numerics.md names.
+  scale(inputs.forward.q, 7, 110, 2);
+  scale(inputs.forward.k, 11, 110, 2);
+  scale(inputs.forward.v, 3, 60, 30);
+  scale(inputs.dO, 5, 90, 30);
+  inputs.dO[size_t(400 * 64 + 5)] = 0x7FC0; // NaN in the second document
+  for (bool causal : {true, false}) {
+    BackwardOptions options;
+    options.forward.mask.causal = causal;
+    Problem problem(inputs, options);
+    problem.prepare();
+    PreparedGradient prepared = prepareBackward(
+        problem.quantized, problem.forward, problem.dO, {}, options);
+    EXPECT_EQ(problem.get<uint8_t>("do_data"), prepared.dO.payload);
+    EXPECT_EQ(problem.get<uint8_t>("do_scale_hat"), prepared.foldedScales);
+    EXPECT_EQ(problem.get<uint8_t>("do_block_scale"), prepared.blockScales);
+    EXPECT_EQ(problem.get<uint8_t>("v_scale_hat"), prepared.foldedValueScales);
+    expectSame("d_past", problem.get<float>("d_past"), prepared.dPast, 0);
+    Gradients actual = problem.gradients();
+    Gradients expected = attentionBackwardModel(
+        problem.quantized, problem.forward, problem.dO, {}, options);
+    expectSame("dq", actual.dq, expected.dq, 1e-5);
+    expectSame("dk", actual.dk, expected.dk, 1e-5);
+    expectSame("dv", actual.dv, expected.dv, 1e-5);
+  }
+}
+
 /// P1 in the evaluator. Later V reach no dQ, and earlier Q and dO no dK or dV;
 /// without safeguards V's scales do.
 TEST(BackwardCausality, OtherTokensReachNoGradientOnlyWithSafeguards) {

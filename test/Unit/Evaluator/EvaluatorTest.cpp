@@ -8,12 +8,15 @@
 
 #include "KernelEvaluation.h"
 
+#include "flamia/Numerics/Formats.h"
 #include "flamia/Numerics/Quantize.h"
 #include "flamia/Reference/Attention.h"
 #include "flamia/Reference/Compare.h"
 #include "flamia/Reference/Data.h"
 
 #include "gtest/gtest.h"
+
+#include <cmath>
 
 using namespace flamia;
 using namespace flamia::test;
@@ -171,6 +174,97 @@ TEST(AttentionCausality, LaterTokensReachNoRowOnlyWithSafeguards) {
     bool equal = std::equal(a.o.begin(), a.o.begin() + rows, b.o.begin());
     EXPECT_EQ(equal, safeguards);
   }
+}
+
+/// Exponents in and out of scale bytes, with what happens at both ends and to
+/// NaN.
+TEST(Evaluator, ExponentsAreExact) {
+  CompiledKernel kernel(R"(
+flamia.kernel @exponents(%in: memref<?x?x512xf8E8M0FNU>, %x: memref<?x64xf32>, %u: memref<?x1xf32>,
+    %cols: memref<?x?x512xf8E8M0FNU>, %rows: memref<?x?x512xf8E8M0FNU>, %e: memref<?x1xf32>, %f: memref<?x1xf32>,
+    %largest: memref<?x1xf32>, %payload: memref<?x64xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c40 = arith.constant 40 : index
+  %c64 = arith.constant 64 : index
+  %step = arith.constant dense<200.0> : tensor<128x4xf32>
+  %e4 = flamia.load_exponents %in[%c1, %c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x4xf32>
+  %e1 = flamia.load_exponents %in[%c1, %c0] : memref<?x?x512xf8E8M0FNU> -> tensor<128x1xf32>
+  %up = arith.addf %e4, %step : tensor<128x4xf32>
+  flamia.store_exponents %up, %cols[%c0, %c0] rows %c40 cols %c64 along cols : tensor<128x4xf32>, memref<?x?x512xf8E8M0FNU>
+  %max = flamia.reduce_rows max %e1 by 32 rows %c40 : tensor<128x1xf32>
+  flamia.store_exponents %max, %rows[%c0, %c0] rows %c40 cols %c64 along rows : tensor<128x1xf32>, memref<?x?x512xf8E8M0FNU>
+  flamia.store %max, %largest[%c0, %c0] : tensor<128x1xf32>, memref<?x1xf32>
+  %power = flamia.pow2 %e1 : tensor<128x1xf32>
+  flamia.store %power, %f[%c0, %c0] : tensor<128x1xf32>, memref<?x1xf32>
+  %t = flamia.load %x[%c0, %c0] : memref<?x64xf32> -> tensor<128x64xf32>
+  %v = flamia.load %u[%c0, %c0] : memref<?x1xf32> -> tensor<128x1xf32>
+  %q = flamia.quantize %t including(%v : tensor<128x1xf32>) : tensor<128x64xf32> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64>
+  %eq = flamia.exponents %q : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64> -> tensor<128x1xf32>
+  flamia.store %eq, %e[%c0, %c0] : tensor<128x1xf32>, memref<?x1xf32>
+  %p = flamia.payload %q : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x64> -> tensor<128x64xf32>
+  flamia.store %p, %payload[%c0, %c0] : tensor<128x64xf32>, memref<?x64xf32>
+  flamia.return
+})");
+  ASSERT_TRUE(kernel.get("exponents"));
+  // Bytes of the second atom: 2 r + j, and NaN in row 33.
+  std::vector<uint8_t> in(1024, 7);
+  auto byteOf = [](int r, int j) { return r == 33 ? 255 : 2 * r % 250 + j; };
+  for (int r = 0; r < 128; ++r)
+    for (int j = 0; j < 4; ++j)
+      in[size_t(512 + numerics::off128x4(r, j))] = uint8_t(byteOf(r, j));
+  std::vector<float> x(128 * 64), u(128);
+  x[0] = 3.0f, u[0] = 1.0f;                 // the tile's own value decides
+  x[64] = 3.0f, u[1] = 448.0f * 1024;       // the other one
+  x[2 * 64] = 3.0f, u[2] = std::nanf("");   // NaN
+  x[3 * 64] = 0.0f, u[3] = -448.0f * 0.25f; // only the other one
+  Arguments arguments;
+  arguments["in"] = tensor({2, 1, 512}, in);
+  arguments["x"] = tensor({128, 64}, x);
+  arguments["u"] = tensor({128, 1}, u);
+  for (const char *name : {"cols", "rows"})
+    arguments[name] = filled({1, 1, 512}, 1);
+  for (const char *name : {"e", "f", "largest"})
+    arguments[name] = filled({128, 1}, 4);
+  arguments["payload"] = filled({128, 64}, 4);
+  llvm::Error error = evaluate(kernel.get("exponents"), arguments);
+  ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
+
+  auto cols = valuesOf<uint8_t>(arguments, "cols");
+  auto rows = valuesOf<uint8_t>(arguments, "rows");
+  for (int r = 0; r < 128; ++r)
+    for (int j = 0; j < 4; ++j) {
+      int expected = r >= 40 || j >= 2 ? 127
+                     : r == 33         ? 255
+                                       : std::min(byteOf(r, j) + 200, 254);
+      EXPECT_EQ(cols[size_t(numerics::off128x4(r, j))], expected) << r << j;
+      // Row r is a column of the tile here, block j its rows from 32 j on.
+      expected = r >= 64 || j >= 2 ? 127 : j == 0 ? byteOf(31, 0) : 255;
+      EXPECT_EQ(rows[size_t(numerics::off128x4(r, j))], expected) << r << j;
+    }
+  auto largest = valuesOf<float>(arguments, "largest");
+  auto power = valuesOf<float>(arguments, "f");
+  for (int r = 0; r < 128; ++r) {
+    if (r / 32 == 1)
+      EXPECT_TRUE(std::isnan(largest[size_t(r)]));
+    else
+      EXPECT_EQ(largest[size_t(r)], r < 32 ? 62 - 127 : 0);
+    if (r == 33)
+      EXPECT_TRUE(std::isnan(power[size_t(r)]));
+    else
+      EXPECT_EQ(power[size_t(r)], std::ldexp(1.0f, byteOf(r, 0) - 127));
+  }
+  auto e = valuesOf<float>(arguments, "e");
+  auto payload = valuesOf<float>(arguments, "payload");
+  EXPECT_EQ(e[0], -7); // 3 <= 448 / 128
+  EXPECT_EQ(payload[0], 384);
+  EXPECT_EQ(e[1], 10);
+  EXPECT_EQ(payload[64],
+            numerics::e4m3ToFloat(numerics::floatToE4M3(3.0f / 1024)));
+  EXPECT_TRUE(std::isnan(e[2]));
+  EXPECT_EQ(payload[2 * 64], 0);
+  EXPECT_EQ(e[3], -2);
+  EXPECT_EQ(e[4], -127);
 }
 
 TEST(Evaluator, RefusesWhatDoesNotFit) {

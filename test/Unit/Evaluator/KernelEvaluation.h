@@ -39,6 +39,11 @@ public:
       module = {};
   }
 
+  /// A kernel from its text, as it is.
+  explicit CompiledKernel(const char *text) : context(makeRegistry()) {
+    module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  }
+
   KernelOp get(const std::string &name) {
     return module ? module->lookupSymbol<KernelOp>(name) : KernelOp();
   }
