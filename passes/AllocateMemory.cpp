@@ -12,6 +12,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 namespace flamia {
 #define GEN_PASS_DEF_ALLOCATEMEMORYPASS
 #include "passes/Passes.h.inc"
@@ -61,18 +63,33 @@ public:
 
   /// Keeps the given offsets, places all others behind or between them.
   /// Returns the end of the last buffer.
-  FailureOr<int64_t> place(bool share) {
-    places.clear();
-    end = 0;
-    for (AllocOp alloc : allocs)
-      if (alloc.getOffset() && failed(placeAt(alloc, *alloc.getOffset())))
+  FailureOr<int64_t> place() {
+    return placeInOrder(inOrderOfAlignment(), /*share=*/false);
+  }
+
+  /// The same for buffers that share space where it is ordered who uses it.
+  /// First fit depends on the sequence: a buffer that ends beyond `limit` comes
+  /// first in the next try. Returns the end of the best try, whose places stay.
+  FailureOr<int64_t> placeShared(int64_t limit) {
+    constexpr int kTries = 64;
+    std::vector<AllocOp> order = inOrderOfAlignment(), best;
+    int64_t bestEnd = std::numeric_limits<int64_t>::max();
+    for (int attempt = 0; attempt < kTries && bestEnd > limit; ++attempt) {
+      FailureOr<int64_t> reached = placeInOrder(order, /*share=*/true);
+      if (failed(reached))
         return failure();
-    // Large alignments first leave no gaps.
-    for (int64_t alignment : {1024, 128, 32, 4})
-      for (AllocOp alloc : allocs)
-        if (!alloc.getOffset() && alignmentOf(alloc.getType()) == alignment)
-          record(alloc, firstFit(alloc, share));
-    return end;
+      if (*reached < bestEnd) {
+        bestEnd = *reached;
+        best = order;
+      }
+      auto tooFar = llvm::find_if(order, [&](AllocOp alloc) {
+        return !alloc.getOffset() && places.find(alloc)->second.second > limit;
+      });
+      if (tooFar == order.end())
+        break;
+      std::rotate(order.begin(), tooFar, std::next(tooFar));
+    }
+    return placeInOrder(best, /*share=*/true);
   }
 
   void writeOffsets() {
@@ -92,6 +109,35 @@ private:
 
   static bool overlap(Range a, Range b) {
     return a.first < b.second && b.first < a.second;
+  }
+
+  /// Large alignments first leave no gaps.
+  std::vector<AllocOp> inOrderOfAlignment() {
+    std::vector<AllocOp> order;
+    for (int64_t alignment : {1024, 128, 32, 4})
+      llvm::copy_if(allocs, std::back_inserter(order), [&](AllocOp alloc) {
+        return alignmentOf(alloc.getType()) == alignment;
+      });
+    return order;
+  }
+
+  FailureOr<int64_t> placeInOrder(ArrayRef<AllocOp> order, bool share) {
+    places.clear();
+    end = 0;
+    for (AllocOp alloc : allocs)
+      if (alloc.getOffset() && failed(placeAt(alloc, *alloc.getOffset())))
+        return failure();
+    for (AllocOp alloc : order)
+      if (!alloc.getOffset())
+        record(alloc, firstFit(alloc, share));
+    return end;
+  }
+
+  bool areOrdered(AllocOp a, AllocOp b) {
+    auto [known, isNew] = ordered.try_emplace({a, b});
+    if (isNew)
+      known->second = run.areOrdered(a, b);
+    return known->second;
   }
 
   void record(AllocOp alloc, int64_t offset) {
@@ -127,7 +173,7 @@ private:
       moved = false;
       for (auto &[op, other] : places) {
         if (!overlap({offset, offset + size}, other) ||
-            (share && run.areOrdered(alloc, cast<AllocOp>(op))))
+            (share && areOrdered(alloc, cast<AllocOp>(op))))
           continue;
         offset = llvm::alignTo(other.second, alignment);
         moved = true;
@@ -140,6 +186,7 @@ private:
   const ChannelRun &run;
   SmallVector<AllocOp> allocs;
   llvm::MapVector<Operation *, Range> places;
+  llvm::DenseMap<std::pair<Operation *, Operation *>, bool> ordered;
   int64_t end = 0;
 };
 
@@ -186,14 +233,14 @@ struct AllocateMemoryPass
     for (;;) {
       int64_t others = barrierBytes(kernel) + kAlignmentBytes;
       int64_t limit = kSmemLimit - others;
-      FailureOr<int64_t> end = smem.place(/*share=*/false);
+      FailureOr<int64_t> end = smem.place();
       if (failed(end))
         return failure();
       if (*end <= limit)
         return llvm::alignTo(*end, 128);
       if (shortenRing(kernel))
         continue;
-      end = smem.place(/*share=*/true);
+      end = smem.placeShared(limit);
       if (failed(end))
         return failure();
       if (*end <= limit)
@@ -210,9 +257,9 @@ struct AllocateMemoryPass
   FailureOr<int64_t> placeTmem(KernelOp kernel, Memory &tmem) {
     if (tmem.empty())
       return 0;
-    FailureOr<int64_t> end = tmem.place(/*share=*/false);
+    FailureOr<int64_t> end = tmem.place();
     if (succeeded(end) && *end > kTmemColumns)
-      end = tmem.place(/*share=*/true);
+      end = tmem.placeShared(kTmemColumns);
     if (failed(end))
       return failure();
     if (*end > kTmemColumns) {

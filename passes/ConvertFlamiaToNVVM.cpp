@@ -514,6 +514,8 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](CopyScalesOp o) { return lowerCopyScales(o), success(); })
       .Case([&](MmaOp o) { return lowerMma(o); })
       .Case([&](ReadOp o) { return lowerRead(o); })
+      .Case([&](SliceOp o) { return lowerSlice(o), success(); })
+      .Case([&](JoinOp o) { return lowerJoin(o), success(); })
       .Case([&](WriteOp o) { return lowerWrite(o); })
       .Case([&](WriteScalesOp o) { return lowerWriteScales(o); })
       .Case([&](LoadOp o) { return lowerLoad(o); })

@@ -137,6 +137,11 @@ public:
                       llvm::ArrayRef<Value> args);
   void callVoidIntrinsic(llvm::StringRef name, llvm::ArrayRef<Value> args);
 
+  /// The values behind an empty assembly that takes them as inputs and hands
+  /// them on: they are computed before what follows it, and what is computed
+  /// from them behind it.
+  llvm::SmallVector<Value> inPlace(llvm::ArrayRef<Value> values);
+
   /// scf.if without results around what `body` emits.
   void ifThen(Value condition, llvm::function_ref<void()> body);
   /// scf.if with results.
@@ -170,9 +175,16 @@ private:
     int64_t slots, full, empty;      ///< arrivals of full and empty barriers
     int64_t fullOffset, emptyOffset; ///< bytes from the barriers' start
   };
-  /// Counter of one end of a channel, in memory until mem2reg.
+  /// Counter of one end of a channel, in memory until mem2reg: the slot, where
+  /// there are several, and the parity, one bit of a variable.
   struct End {
-    Value slot, parity;
+    Value slot, parities;
+    unsigned bit = 0;
+  };
+  struct Parities {
+    Value variable;
+    unsigned count = 0;
+    mlir::arith::ConstantOp initial = {};
   };
 
   LogicalResult collect();
@@ -214,6 +226,8 @@ private:
   void lowerReduce(ReduceOp op);
   void lowerMask(MaskOp op);
   LogicalResult lowerHadamard(HadamardOp op);
+  void lowerSlice(tcgen::SliceOp op);
+  void lowerJoin(tcgen::JoinOp op);
   void lowerDim(DimOp op);
   void lowerProgramId(ProgramIdOp op);
   void lowerWorkItem(WorkItemOp op);
@@ -261,6 +275,7 @@ private:
   Value advance(Value channel, bool producer);
   void arrive(Value barrier, tcgen::Agent agent);
   void issue(llvm::function_ref<void()> body);
+  Value base(Value memory);
   Value smemAddress(Value buffer, Value slot); ///< i32
   Value tmemAddress(Value buffer, Value slot); ///< i32
   void lowerExpect(tcgen::ExpectOp op);
@@ -292,6 +307,7 @@ private:
   Role *role = nullptr;
   llvm::MapVector<Value, Channel> channels;
   llvm::DenseMap<std::pair<Value, unsigned>, End> ends;
+  llvm::DenseMap<unsigned, Parities> roleParities;
   llvm::SmallVector<tcgen::FillScalesOp> fills;
   mlir::Block *entry = nullptr;
   Operation *entryMark = nullptr; ///< allocas go in front of it

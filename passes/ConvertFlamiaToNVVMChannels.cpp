@@ -28,24 +28,44 @@ static Value makeVariable(Emitter &e, Operation *front, int64_t initial) {
   return variable;
 }
 
-/// One variable for each role and end of a channel it uses. A role may be
-/// producer and consumer of the same channel.
+/// The variables of each role and end of a channel it uses. A role may be
+/// producer and consumer of the same channel. A role's parities share registers
+/// of 32.
 KernelLowering::End &KernelLowering::end(Value channel, bool producer) {
-  unsigned index = role ? 2 * (role - roles.begin() + 1) : 0;
-  End &result = ends[{channel, index + producer}];
-  if (!result.slot) {
-    // Parity 1 of a fresh barrier counts as complete: the first pass of the
-    // producer over the ring does not wait.
-    result.slot = makeVariable(e, entryMark, 0);
-    result.parity = makeVariable(e, entryMark, producer ? 1 : 0);
+  unsigned roleIndex = role ? role - roles.begin() + 1 : 0;
+  End &result = ends[{channel, 2 * roleIndex + producer}];
+  if (result.parities)
+    return result;
+  Parities &parities = roleParities[roleIndex];
+  if (!parities.variable || parities.count == 32) {
+    parities = {makeVariable(e, entryMark, 0), 0};
+    parities.initial = cast<LLVM::StoreOp>(entryMark->getPrevNode())
+                           .getValue()
+                           .getDefiningOp<arith::ConstantOp>();
   }
+  result.parities = parities.variable;
+  result.bit = parities.count++;
+  // Parity 1 of a fresh barrier counts as complete: the first pass of the
+  // producer over the ring does not wait.
+  uint32_t bits = cast<IntegerAttr>(parities.initial.getValue()).getInt();
+  bits |= uint32_t(producer) << result.bit;
+  parities.initial.setValueAttr(
+      IntegerAttr::get(e.i32(), static_cast<int32_t>(bits)));
+  if (channels[channel].slots > 1)
+    result.slot = makeVariable(e, entryMark, 0);
   return result;
 }
+
+/// The base of a memory. LLVM would hoist all addresses and descriptors of a
+/// loop out of it, and a thread has not so many registers: each use computes
+/// them anew.
+Value KernelLowering::base(Value memory) { return e.inPlace(memory).front(); }
 
 Value KernelLowering::barrier(int64_t offset, Value slot) {
   Value index = e.trunc32(e.toI64(slot));
   return e.intToPtr(
-      e.add(e.addC(smemBase, bufferBytes + offset), e.shl(index, 3)), Shared);
+      e.add(e.addC(base(smemBase), bufferBytes + offset), e.shl(index, 3)),
+      Shared);
 }
 
 void KernelLowering::waitBarrier(Value barrier, Value parity) {
@@ -71,18 +91,24 @@ void KernelLowering::waitBarrier(Value barrier, Value parity) {
 Value KernelLowering::advance(Value channel, bool producer) {
   const Channel &info = channels[channel];
   End &state = end(channel, producer);
-  Value slot = e.op<LLVM::LoadOp>(e.i32(), state.slot, 4);
-  Value parity = e.op<LLVM::LoadOp>(e.i32(), state.parity, 4);
-  Value index = e.toIndex(e.toI64(slot));
+  Value parities = e.op<LLVM::LoadOp>(e.i32(), state.parities, 4);
+  Value parity = e.andi(e.shr(parities, state.bit), e.c32(1));
+  Value slot, index = e.cIndex(0);
+  if (state.slot) {
+    slot = e.op<LLVM::LoadOp>(e.i32(), state.slot, 4);
+    index = e.toIndex(e.toI64(slot));
+  }
   waitBarrier(barrier(producer ? info.emptyOffset : info.fullOffset, index),
               parity);
-  Value next = e.addC(slot, 1);
-  Value wraps = e.cmp(arith::CmpIPredicate::eq, next, e.c32(info.slots));
-  LLVM::StoreOp::create(e.b, e.loc, e.select(wraps, e.c32(0), next), state.slot,
-                        4);
-  LLVM::StoreOp::create(e.b, e.loc,
-                        e.xori(parity, e.op<arith::ExtUIOp>(e.i32(), wraps)),
-                        state.parity, 4);
+  Value flip = e.c32(int64_t(1) << state.bit);
+  if (state.slot) {
+    Value next = e.addC(slot, 1);
+    Value wraps = e.cmp(arith::CmpIPredicate::eq, next, e.c32(info.slots));
+    LLVM::StoreOp::create(e.b, e.loc, e.select(wraps, e.c32(0), next),
+                          state.slot, 4);
+    flip = e.select(wraps, flip, e.c32(0));
+  }
+  LLVM::StoreOp::create(e.b, e.loc, e.xori(parities, flip), state.parities, 4);
   return index;
 }
 
@@ -151,14 +177,14 @@ void KernelLowering::lowerDrain() {
 Value KernelLowering::smemAddress(Value buffer, Value slot) {
   auto alloc = buffer.getDefiningOp<tcgen::AllocOp>();
   auto type = cast<tcgen::BufferType>(buffer.getType());
-  return e.add(e.addC(smemBase, *alloc.getOffset()),
+  return e.add(e.addC(base(smemBase), *alloc.getOffset()),
                e.mulC(e.trunc32(e.toI64(slot)), type.getSlotSize()));
 }
 
 Value KernelLowering::tmemAddress(Value buffer, Value slot) {
   auto alloc = buffer.getDefiningOp<tcgen::AllocOp>();
   auto type = cast<tcgen::BufferType>(buffer.getType());
-  return e.add(e.addC(tmemBase, *alloc.getOffset()),
+  return e.add(e.addC(base(tmemBase), *alloc.getOffset()),
                e.mulC(e.trunc32(e.toI64(slot)), type.getSlotSize()));
 }
 

@@ -156,6 +156,8 @@ LogicalResult KernelLowering::lowerLoad(LoadOp op) {
         word = e.bitcast(word, tile.element);
     return {e.vectorOf(words)};
   };
+  if (tile.rows == 1 && tile.cols > 1 && tmemColumns > 0)
+    NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::LOAD);
   Value inRange = rowInRange(memref, op.getIndices(), tile.rows, op.getLimit());
   if (!inRange)
     set(op.getResult(), loadRow().front());

@@ -200,34 +200,10 @@ SmallVector<Value> KernelLowering::loadTmem(Value taddr, int64_t columns) {
   }
   NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::LOAD);
   // LLVM sees no dependence between the load and the wait, and would move uses
-  // of the registers in front of the wait: an empty assembly after it takes
-  // them all as inputs and hands them on.
+  // of the registers in front of the wait.
   SmallVector<Value> words;
-  for (Value chunk : chunks) {
-    SmallVector<Value> registers = e.elements(chunk);
-    std::string constraints;
-    for (size_t i = 0; i < registers.size(); ++i)
-      constraints += "=r,";
-    for (size_t i = 0; i < registers.size(); ++i)
-      constraints += std::to_string(i) + ",";
-    constraints.pop_back();
-    MLIRContext *context = e.b.getContext();
-    Type result =
-        registers.size() == 1
-            ? e.i32()
-            : LLVM::LLVMStructType::getLiteral(
-                  context, SmallVector<Type>(registers.size(), e.i32()));
-    auto tie = LLVM::InlineAsmOp::create(
-        e.b, e.loc, result, registers, /*asm_string=*/"", constraints,
-        /*has_side_effects=*/true, /*is_align_stack=*/false,
-        LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
-    if (registers.size() == 1)
-      words.push_back(tie.getResult(0));
-    else
-      for (size_t i = 0; i < registers.size(); ++i)
-        words.push_back(e.op<LLVM::ExtractValueOp>(
-            tie.getResult(0), ArrayRef<int64_t>{int64_t(i)}));
-  }
+  for (Value chunk : chunks)
+    words.append(e.inPlace(e.elements(chunk)));
   return words;
 }
 
@@ -253,29 +229,32 @@ LogicalResult KernelLowering::lowerRead(tcgen::ReadOp op) {
   auto type = cast<BufferType>(op.getBuffer().getType());
   TileInfo tile = tileInfo(op.getType());
   if (type.getRows() != 128 || type.getRows() != tile.rows ||
-      type.getCols() != tile.cols || type.getElementType() != tile.element ||
+      type.getElementType() != tile.element ||
       type.getLayout() == tcgen::Layout::Scales)
     return unsupported(op, "expected a buffer of 128 rows that holds the "
                            "tile, but got ")
            << type;
   SmallVector<Value> words;
+  int64_t bits = tile.element.getIntOrFloatBitWidth();
+  int64_t firstByte = int64_t(op.getCol()) * bits / 8;
+  int64_t endByte = firstByte + tile.cols * bits / 8;
   if (type.getSpace() == tcgen::Space::Tmem) {
     // A read may follow a write of the same role without a channel between.
     if (role && role->writesTmem)
       NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
-    words = loadTmem(tmemAddress(op.getBuffer(), get(op.getSlot())),
-                     type.getSlotSize());
+    words = loadTmem(
+        e.addC(tmemAddress(op.getBuffer(), get(op.getSlot())), firstByte / 4),
+        (endByte - firstByte) / 4);
   } else {
     auto [address, flip] =
         swizzledRow(type, smemAddress(op.getBuffer(), get(op.getSlot())));
     int64_t span = type.getSpanBytes();
-    for (int64_t slab = 0; slab < type.getNumSlabs(); ++slab)
-      for (int64_t chunk = 0; chunk < span; chunk += 16) {
-        Value at = e.add(e.addC(address, slab * type.getRows() * span),
-                         e.xori(e.c32(chunk), flip));
-        words.append(e.elements(
-            e.op<LLVM::LoadOp>(e.vec(4, e.i32()), e.intToPtr(at, Shared), 16)));
-      }
+    for (int64_t byte = firstByte; byte < endByte; byte += 16) {
+      Value at = e.add(e.addC(address, byte / span * type.getRows() * span),
+                       e.xori(e.c32(byte % span), flip));
+      words.append(e.elements(
+          e.op<LLVM::LoadOp>(e.vec(4, e.i32()), e.intToPtr(at, Shared), 16)));
+    }
   }
   if (!tile.isPacked())
     for (Value &word : words)
@@ -288,7 +267,7 @@ LogicalResult KernelLowering::lowerWrite(tcgen::WriteOp op) {
   auto type = cast<BufferType>(op.getBuffer().getType());
   TileInfo tile = tileInfo(op.getValue().getType());
   if (type.getRows() != 128 || type.getRows() != tile.rows ||
-      type.getCols() != tile.cols || type.getElementType() != tile.element ||
+      type.getElementType() != tile.element ||
       type.getLayout() == tcgen::Layout::Scales)
     return unsupported(op, "expected a buffer of 128 rows that holds the "
                            "tile, but got ")
@@ -296,21 +275,25 @@ LogicalResult KernelLowering::lowerWrite(tcgen::WriteOp op) {
   SmallVector<Value> words = e.elements(get(op.getValue()));
   for (Value &word : words)
     word = e.bitcast(word, e.i32());
+  int64_t bits = tile.element.getIntOrFloatBitWidth();
+  int64_t firstByte = int64_t(op.getCol()) * bits / 8;
   if (type.getSpace() == tcgen::Space::Tmem) {
-    storeTmem(tmemAddress(op.getBuffer(), get(op.getSlot())), words);
+    storeTmem(
+        e.addC(tmemAddress(op.getBuffer(), get(op.getSlot())), firstByte / 4),
+        words);
     return success();
   }
   auto [address, flip] =
       swizzledRow(type, smemAddress(op.getBuffer(), get(op.getSlot())));
-  int64_t span = type.getSpanBytes(), next = 0;
-  for (int64_t slab = 0; slab < type.getNumSlabs(); ++slab)
-    for (int64_t chunk = 0; chunk < span; chunk += 16, next += 4) {
-      Value at = e.add(e.addC(address, slab * type.getRows() * span),
-                       e.xori(e.c32(chunk), flip));
-      LLVM::StoreOp::create(e.b, e.loc,
-                            e.vectorOf(ArrayRef(words).slice(next, 4)),
-                            e.intToPtr(at, Shared), 16);
-    }
+  int64_t span = type.getSpanBytes();
+  for (size_t next = 0; next < words.size(); next += 4) {
+    int64_t byte = firstByte + 4 * int64_t(next);
+    Value at = e.add(e.addC(address, byte / span * type.getRows() * span),
+                     e.xori(e.c32(byte % span), flip));
+    LLVM::StoreOp::create(e.b, e.loc,
+                          e.vectorOf(ArrayRef(words).slice(next, 4)),
+                          e.intToPtr(at, Shared), 16);
+  }
   return success();
 }
 

@@ -170,7 +170,10 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
                       e.c32(zeroByte), byte);
     bytes.push_back(e.select(isFinite, byte, e.c32(255)));
   }
-  values[op.getResult()] = {e.vectorOf(words), e.vectorOf(bytes)};
+  // Quantized now, not where the words are written: the f32 values take four
+  // times their registers.
+  values[op.getResult()] = {e.vectorOf(e.inPlace(words)),
+                            e.vectorOf(e.inPlace(bytes))};
   return success();
 }
 

@@ -94,6 +94,29 @@ Value Emitter::callIntrinsic(StringRef name, Type result,
 void Emitter::callVoidIntrinsic(StringRef name, ArrayRef<Value> args) {
   LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr(name), args);
 }
+SmallVector<Value> Emitter::inPlace(ArrayRef<Value> values) {
+  std::string constraints;
+  for (Value value : values)
+    constraints += value.getType().isF32() ? "=f," : "=r,";
+  for (size_t i = 0; i < values.size(); ++i)
+    constraints += std::to_string(i) + ",";
+  constraints.pop_back();
+  SmallVector<Type> types(ValueRange(values).getTypes());
+  Type result = types.size() == 1
+                    ? types.front()
+                    : LLVM::LLVMStructType::getLiteral(b.getContext(), types);
+  Value tie = op<LLVM::InlineAsmOp>(
+      result, values, /*asm_string=*/"", constraints, /*has_side_effects=*/true,
+      /*is_align_stack=*/false, LLVM::TailCallKind::None,
+      LLVM::AsmDialectAttr(), ArrayAttr());
+  if (types.size() == 1)
+    return {tie};
+  SmallVector<Value> results;
+  for (size_t i = 0; i < types.size(); ++i)
+    results.push_back(
+        op<LLVM::ExtractValueOp>(tie, ArrayRef<int64_t>{int64_t(i)}));
+  return results;
+}
 void Emitter::ifThen(Value condition, function_ref<void()> body) {
   auto op = scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
@@ -509,6 +532,36 @@ void KernelLowering::lowerMask(MaskOp op) {
   set(op.getResult(), e.fromElements(elements));
 }
 
+/// Payload words (or elements) and scale bytes of the columns.
+void KernelLowering::lowerSlice(tcgen::SliceOp op) {
+  Type whole = op.getSource().getType(), part = op.getResult().getType();
+  Values from = values.lookup(op.getSource()), result;
+  SmallVector<Type> types;
+  (void)lowerTypes(op, part, types);
+  int64_t cols = tileInfo(whole).cols;
+  for (auto [value, type] : llvm::zip(from, types)) {
+    SmallVector<Value> all = e.elements(value);
+    auto vector = dyn_cast<VectorType>(type);
+    size_t count = vector ? vector.getNumElements() : 1;
+    size_t first = int64_t(op.getCol()) * int64_t(all.size()) / cols;
+    ArrayRef<Value> kept = ArrayRef(all).slice(first, count);
+    result.push_back(vector ? e.vectorOf(kept) : kept.front());
+  }
+  values[op.getResult()] = result;
+}
+
+void KernelLowering::lowerJoin(tcgen::JoinOp op) {
+  SmallVector<SmallVector<Value>, 2> parts(
+      isa<ScaledType>(op.getResult().getType()) ? 2 : 1);
+  for (Value source : op.getSources())
+    for (auto [part, value] : llvm::zip(parts, values.lookup(source)))
+      part.append(e.elements(value));
+  Values result;
+  for (ArrayRef<Value> part : parts)
+    result.push_back(e.vectorOf(part));
+  values[op.getResult()] = result;
+}
+
 LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
   SmallVector<Value> x = e.elements(get(op.getSource()));
   int64_t n = x.size();
@@ -525,8 +578,11 @@ LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
     for (int64_t i = 0; i < n; ++i)
       if (!(i & h)) {
         Value a = x[i], b = x[i + h];
-        x[i] = e.op<arith::AddFOp>(a, b);
-        x[i + h] = e.op<arith::SubFOp>(a, b);
+        // In this order: LLVM's own keeps twice as many values.
+        SmallVector<Value> pair =
+            e.inPlace({e.op<arith::AddFOp>(a, b), e.op<arith::SubFOp>(a, b)});
+        x[i] = pair[0];
+        x[i + h] = pair[1];
       }
   Value factor = e.cF32(float(1.0 / std::sqrt(double(n))));
   for (Value &value : x)

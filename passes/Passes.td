@@ -305,6 +305,43 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def SplitColumnsPass : Pass<"flamia-split-columns", "::flamia::KernelOp"> {
+  let summary = "write vector code in chunks of 32 columns where registers are short";
+  let description = [{
+    A thread holds one row of every tile, so a tile of 128 columns of f32 takes 128 of its 255
+    registers. Between two steps of channels, where tiles that are live at once take more
+    than `max-registers`, tile operations become operations on chunks of 32 columns, ordered
+    chunk by chunk: a chunk is read from its buffer just before it is used
+    (`tcgen.read ... col`), reductions add up chunk after chunk in their own order, and what
+    needs whole rows follows the last chunk. The buffer is released behind the last chunk
+    read. Where the registers can hold all that is read, reading comes first, so that the
+    release comes early. All other code stays as it is.
+
+    Needs roles (`flamia-pipeline`); without any it does nothing. Numbers do not change.
+
+    Before, where `%p` is live and the limit is 200:
+
+    ```mlir
+    %d = tcgen.read %dp[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+    tcgen.release %channel[%slot] by threads
+    %ds = arith.mulf %p, %d : tensor<128x128xf32>
+    ```
+
+    After, for the first chunk:
+
+    ```mlir
+    %d0 = tcgen.read %dp[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x32xf32>
+    %p0 = tcgen.slice %p col 0 : tensor<128x128xf32> -> tensor<128x32xf32>
+    %ds0 = arith.mulf %p0, %d0 : tensor<128x32xf32>
+    ```
+  }];
+  let options = [
+    Option<"maxRegisters", "max-registers", "int64_t", /*default=*/"192",
+           "32-bit registers of a thread for tiles; the rest is for addresses and scalars">];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def AllocateMemoryPass : Pass<"flamia-allocate-memory", "::flamia::KernelOp"> {
   let summary = "place buffers in shared memory and in the 512 tensor memory columns";
   let description = [{

@@ -68,6 +68,7 @@ void flamia::buildTcgenPipeline(OpPassManager &manager,
   manager.addNestedPass<KernelOp>(createPipelinePass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  manager.addNestedPass<KernelOp>(createSplitColumnsPass());
   manager.addNestedPass<KernelOp>(createAllocateMemoryPass());
 }
 

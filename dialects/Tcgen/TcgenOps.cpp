@@ -42,17 +42,38 @@ static LogicalResult checkTile(Operation *op, StringRef name, BufferType type,
          << ", but got " << type;
 }
 
+static Type elementOf(Type tile) {
+  if (auto scaled = dyn_cast<flamia::ScaledType>(tile))
+    return scaled.getElementType();
+  return cast<RankedTensorType>(tile).getElementType();
+}
+
+/// The tile is all columns of the buffer's slots, or some from `first` on:
+/// whole words in tensor memory, whole swizzle units in shared memory.
+static LogicalResult checkColumns(Operation *op, BufferType buffer, Type tile,
+                                  int64_t first) {
+  auto [rows, cols] = flamia::getTileShape(tile);
+  if (first == 0 && cols == buffer.getCols())
+    return checkTile(op, "buffer", buffer, rows, cols, elementOf(tile));
+  int64_t bits = buffer.getElementType().getIntOrFloatBitWidth();
+  int64_t unit = buffer.getSpace() == Space::Tmem ? 32 : 128;
+  if (rows != buffer.getRows() || elementOf(tile) != buffer.getElementType() ||
+      first < 0 || cols < 1 || first + cols > buffer.getCols())
+    return op->emitOpError("expected columns ")
+           << first << " to " << first + cols - 1 << " of " << buffer
+           << ", but got " << tile;
+  if (first * bits % unit != 0 || cols * bits % unit != 0)
+    return op->emitOpError("expected whole groups of ")
+           << unit / 8 << " bytes, but got columns " << first << " to "
+           << first + cols - 1 << " of " << buffer;
+  return success();
+}
+
 /// Elements along the contraction that share a scale.
 constexpr int64_t kScaleBlock = 32;
 
 static int64_t countScales(int64_t elements) {
   return (elements + kScaleBlock - 1) / kScaleBlock;
-}
-
-static Type elementOf(Type tile) {
-  if (auto scaled = dyn_cast<flamia::ScaledType>(tile))
-    return scaled.getElementType();
-  return cast<RankedTensorType>(tile).getElementType();
 }
 
 //===----------------------------------------------------------------------===//
@@ -224,19 +245,71 @@ LogicalResult ReadOp::verify() {
           *this, "buffer", buffer,
           {{Space::Tmem, Layout::Lanes}, {Space::Smem, Layout::Operand}})))
     return failure();
-  return checkTile(*this, "buffer", buffer, tile.getDimSize(0),
-                   tile.getDimSize(1), tile.getElementType());
+  return checkColumns(*this, buffer, tile, getCol());
+}
+
+/// Whether `part` can be columns of `whole`: same rows, elements and scales.
+static bool isPartOf(Type part, Type whole) {
+  if (flamia::getTileShape(part).first != flamia::getTileShape(whole).first ||
+      elementOf(part) != elementOf(whole))
+    return false;
+  auto scaledPart = dyn_cast<flamia::ScaledType>(part);
+  auto scaledWhole = dyn_cast<flamia::ScaledType>(whole);
+  if (!scaledPart || !scaledWhole)
+    return !scaledPart && !scaledWhole;
+  return scaledPart.getScaleType() == scaledWhole.getScaleType() &&
+         scaledPart.getBlockRows() == scaledWhole.getBlockRows() &&
+         scaledPart.getBlockCols() == scaledWhole.getBlockCols();
+}
+
+/// Parts of a row begin at whole words and scale blocks.
+static LogicalResult checkColumn(Operation *op, Type whole, int64_t column) {
+  int64_t bits = elementOf(whole).getIntOrFloatBitWidth();
+  auto scaled = dyn_cast<flamia::ScaledType>(whole);
+  if ((bits >= 8 && column * bits % 32 != 0) ||
+      (scaled && column % scaled.getBlockCols() != 0))
+    return op->emitOpError("expected parts of whole 32-bit words and scale "
+                           "blocks, but got column ")
+           << column << " of " << whole;
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  Type whole = getSource().getType(), part = getResult().getType();
+  int64_t first = getCol(), end = first + flamia::getTileShape(part).second;
+  if (!isPartOf(part, whole) || first < 0 ||
+      end > flamia::getTileShape(whole).second)
+    return emitOpError("expected the result to be columns ")
+           << first << " to " << end - 1 << " of " << whole << ", but got "
+           << part;
+  return failure(failed(checkColumn(*this, whole, first)) ||
+                 failed(checkColumn(*this, whole, end)));
+}
+
+LogicalResult JoinOp::verify() {
+  Type whole = getResult().getType();
+  int64_t cols = 0;
+  for (Type part : getSources().getTypes()) {
+    if (!isPartOf(part, whole))
+      return emitOpError("expected sources with the rows and elements of ")
+             << whole << ", but got " << part;
+    cols += flamia::getTileShape(part).second;
+    if (failed(checkColumn(*this, whole, cols)))
+      return failure();
+  }
+  if (cols != flamia::getTileShape(whole).second)
+    return emitOpError("expected the sources' columns to add up to those of ")
+           << whole << ", but got " << cols;
+  return success();
 }
 
 LogicalResult WriteOp::verify() {
   BufferType buffer = getBuffer().getType();
-  Type value = getValue().getType();
-  auto [rows, cols] = flamia::getTileShape(value);
   if (failed(checkKind(
           *this, "buffer", buffer,
           {{Space::Tmem, Layout::Lanes}, {Space::Smem, Layout::Operand}})))
     return failure();
-  return checkTile(*this, "buffer", buffer, rows, cols, elementOf(value));
+  return checkColumns(*this, buffer, getValue().getType(), getCol());
 }
 
 LogicalResult WriteScalesOp::verify() {

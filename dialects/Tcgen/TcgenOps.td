@@ -275,14 +275,54 @@ def MmaOp : Tcgen_Op<"mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, M
 def ReadOp : Tcgen_Op<"read", [MemoryEffects<[MemRead]>]> {
   let summary = "reads a tile from a slot into registers";
   let description = [{
-    `tcgen05.ld.32x32b` and `wait::ld` (tmem), or `ld.shared` of the swizzled row (smem).
+    `tcgen05.ld.32x32b` and `wait::ld` (tmem), or `ld.shared` of the swizzled row (smem). With
+    `col` the tile is that of the columns from there on.
+
+    Examples:
+
+    ```mlir
+    %t = tcgen.read %s[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+    %u = tcgen.read %s[%c0] col 32 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x32xf32>
+    ```
+  }];
+  let arguments = (ins Tcgen_BufferType:$buffer, Index:$slot, DefaultValuedAttr<I64Attr, "0">:$col);
+  let results = (outs Flamia_Tile:$result);
+  let assemblyFormat = [{
+    $buffer `[` $slot `]` (`col` $col^)? attr-dict `:` qualified(type($buffer)) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tcgen_Value : AnyTypeOf<[Flamia_Tile, Flamia_Scaled], "tile">;
+
+def SliceOp : Tcgen_Op<"slice", [Pure]> {
+  let summary = "some columns of a tile in registers";
+  let description = [{
+    The columns from `col` on. Costs nothing: each thread holds its whole row. A scaled tile is
+    cut between scale blocks.
+
+    Example: `%u = tcgen.slice %t col 32 : tensor<128x128xf32> -> tensor<128x32xf32>`
+  }];
+  let arguments = (ins Tcgen_Value:$source, I64Attr:$col);
+  let results = (outs Tcgen_Value:$result);
+  let assemblyFormat = "$source `col` $col attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def JoinOp : Tcgen_Op<"join", [Pure]> {
+  let summary = "tiles in registers side by side";
+  let description = [{
+    One tile of the sources' columns in order. Costs nothing.
 
     Example:
-    `%t = tcgen.read %s[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>`
+
+    ```mlir
+    %t = tcgen.join %a, %b : tensor<128x32xf32>, tensor<128x32xf32> -> tensor<128x64xf32>
+    ```
   }];
-  let arguments = (ins Tcgen_BufferType:$buffer, Index:$slot);
-  let results = (outs Flamia_Tile:$result);
-  let assemblyFormat = "$buffer `[` $slot `]` attr-dict `:` qualified(type($buffer)) `->` type($result)";
+  let arguments = (ins Variadic<Tcgen_Value>:$sources);
+  let results = (outs Tcgen_Value:$result);
+  let assemblyFormat = "$sources attr-dict `:` type($sources) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -290,7 +330,8 @@ def WriteOp : Tcgen_Op<"write", [MemoryEffects<[MemWrite]>]> {
   let summary = "writes a tile, or a scaled tile's payload, from registers into a slot";
   let description = [{
     `tcgen05.st.32x32b` (tmem) or `st.shared` into the swizzled row (smem). Visible to later
-    reads of the same role at once, to others after `tcgen.publish`.
+    reads of the same role at once, to others after `tcgen.publish`. With `col` only the
+    columns from there on are written.
 
     Example:
 
@@ -299,8 +340,11 @@ def WriteOp : Tcgen_Op<"write", [MemoryEffects<[MemWrite]>]> {
       !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
     ```
   }];
-  let arguments = (ins Flamia_Operand:$value, Tcgen_BufferType:$buffer, Index:$slot);
-  let assemblyFormat = "$value `,` $buffer `[` $slot `]` attr-dict `:` type($value) `,` qualified(type($buffer))";
+  let arguments = (ins Flamia_Operand:$value, Tcgen_BufferType:$buffer, Index:$slot,
+    DefaultValuedAttr<I64Attr, "0">:$col);
+  let assemblyFormat = [{
+    $value `,` $buffer `[` $slot `]` (`col` $col^)? attr-dict `:` type($value) `,` qualified(type($buffer))
+  }];
   let hasVerifier = 1;
 }
 

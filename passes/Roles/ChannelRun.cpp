@@ -275,7 +275,13 @@ private:
               /*replaces=*/false);
           return success();
         })
-        .Case<WriteOp, WriteScalesOp>([&](auto write) {
+        .Case([&](WriteOp write) {
+          // Columns are written from the first on.
+          use(write.getBuffer(), event.slot, threadEvent(role),
+              /*replaces=*/write.getCol() == 0);
+          return success();
+        })
+        .Case([&](WriteScalesOp write) {
           use(write.getBuffer(), event.slot, threadEvent(role),
               /*replaces=*/true);
           return success();

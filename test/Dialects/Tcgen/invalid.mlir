@@ -544,8 +544,79 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
   tcgen.role "r" warps 4 {
     %c0 = arith.constant 0 : index
     %false = arith.constant false
-    // expected-error@+1 {{expected buffer to hold 128x64x'f32', but got '!tcgen.buffer<tmem, lanes, 1 x 128x128xf32>'}}
-    %t = tcgen.read %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x64xf32>
+    // expected-error@+1 {{expected buffer to hold 128x128x'bf16', but got '!tcgen.buffer<tmem, lanes, 1 x 128x128xf32>'}}
+    %t = tcgen.read %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected columns 96 to 159 of '!tcgen.buffer<tmem, lanes, 1 x 128x128xf32>', but got 'tensor<128x64xf32>'}}
+    %t = tcgen.read %a[%c0] col 96 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x64xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  %t = arith.constant dense<0.0> : tensor<128x8xbf16>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected whole groups of 16 bytes, but got columns 4 to 11 of '!tcgen.buffer<smem, operand, 1 x 128x64xbf16>'}}
+    tcgen.write %t, %a[%c0] col 4 : tensor<128x8xbf16>, !tcgen.buffer<smem, operand, 1 x 128x64xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %t = arith.constant dense<0.0> : tensor<128x128xf32>
+  tcgen.role "r" warps 4 {
+    // expected-error@+1 {{expected the result to be columns 112 to 143 of 'tensor<128x128xf32>', but got 'tensor<128x32xf32>'}}
+    %u = tcgen.slice %t col 112 : tensor<128x128xf32> -> tensor<128x32xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %t = arith.constant dense<0.0> : tensor<128x128xf32>
+  tcgen.role "r" warps 4 {
+    %q = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    // expected-error@+1 {{expected parts of whole 32-bit words and scale blocks, but got column 16}}
+    %u = tcgen.slice %q col 16 : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32> -> !flamia.scaled<128x32, f8E4M3FN by f8E8M0FNU per 1x32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %t = arith.constant dense<0.0> : tensor<128x32xf32>
+  tcgen.role "r" warps 4 {
+    // expected-error@+1 {{expected the sources' columns to add up to those of 'tensor<128x128xf32>', but got 64}}
+    %u = tcgen.join %t, %t : tensor<128x32xf32>, tensor<128x32xf32> -> tensor<128x128xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %t = arith.constant dense<0.0> : tensor<128x32xf32>
+  %b = arith.constant dense<0.0> : tensor<128x32xbf16>
+  tcgen.role "r" warps 4 {
+    // expected-error@+1 {{expected sources with the rows and elements of 'tensor<128x64xf32>', but got 'tensor<128x32xbf16>'}}
+    %u = tcgen.join %t, %b : tensor<128x32xf32>, tensor<128x32xbf16> -> tensor<128x64xf32>
   }
   flamia.return
 }

@@ -30,6 +30,14 @@ flamia.kernel @products(%q: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0F
     %slot = tcgen.wait %results
     // CHECK: tcgen.read %[[ACC]][%[[W]]] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
     %t = tcgen.read %acc[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+    // CHECK: %[[PART:.*]] = tcgen.read %[[ACC]][%[[W]]] col 32 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x32xf32>
+    %part = tcgen.read %acc[%slot] col 32 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x32xf32>
+    // CHECK: %[[CUT:.*]] = tcgen.slice %{{.*}} col 64 : tensor<128x128xf32> -> tensor<128x32xf32>
+    %cut = tcgen.slice %t col 64 : tensor<128x128xf32> -> tensor<128x32xf32>
+    // CHECK: tcgen.join %[[PART]], %[[CUT]] : tensor<128x32xf32>, tensor<128x32xf32> -> tensor<128x64xf32>
+    %both = tcgen.join %part, %cut : tensor<128x32xf32>, tensor<128x32xf32> -> tensor<128x64xf32>
+    // CHECK: tcgen.write %{{.*}}, %[[ACC]][%[[W]]] col 64 : tensor<128x64xf32>
+    tcgen.write %both, %acc[%slot] col 64 : tensor<128x64xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
     // CHECK: tcgen.release %{{.*}}[%[[W]]] by threads
     tcgen.release %results[%slot] by threads
     %t8 = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
