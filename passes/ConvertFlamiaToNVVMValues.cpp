@@ -532,36 +532,6 @@ void KernelLowering::lowerMask(MaskOp op) {
   set(op.getResult(), e.fromElements(elements));
 }
 
-/// Payload words (or elements) and scale bytes of the columns.
-void KernelLowering::lowerSlice(tcgen::SliceOp op) {
-  Type whole = op.getSource().getType(), part = op.getResult().getType();
-  Values from = values.lookup(op.getSource()), result;
-  SmallVector<Type> types;
-  (void)lowerTypes(op, part, types);
-  int64_t cols = tileInfo(whole).cols;
-  for (auto [value, type] : llvm::zip(from, types)) {
-    SmallVector<Value> all = e.elements(value);
-    auto vector = dyn_cast<VectorType>(type);
-    size_t count = vector ? vector.getNumElements() : 1;
-    size_t first = int64_t(op.getCol()) * int64_t(all.size()) / cols;
-    ArrayRef<Value> kept = ArrayRef(all).slice(first, count);
-    result.push_back(vector ? e.vectorOf(kept) : kept.front());
-  }
-  values[op.getResult()] = result;
-}
-
-void KernelLowering::lowerJoin(tcgen::JoinOp op) {
-  SmallVector<SmallVector<Value>, 2> parts(
-      isa<ScaledType>(op.getResult().getType()) ? 2 : 1);
-  for (Value source : op.getSources())
-    for (auto [part, value] : llvm::zip(parts, values.lookup(source)))
-      part.append(e.elements(value));
-  Values result;
-  for (ArrayRef<Value> part : parts)
-    result.push_back(e.vectorOf(part));
-  values[op.getResult()] = result;
-}
-
 LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
   SmallVector<Value> x = e.elements(get(op.getSource()));
   int64_t n = x.size();

@@ -1,17 +1,15 @@
 //===- SplitColumns.cpp - Vector code in chunks of columns ----------------===//
 //
-// One thread holds one row of every tile, so two tiles of 128 columns that are
-// live at once fill its registers. Where they would, straight-line vector code
-// between two steps of a channel is written chunk by chunk: 32 columns are read
-// from their buffer, and everything up to the row's end or a value that needs
-// whole rows is computed of them before the next 32 are read.
+// Where registers are short, a segment of vector code is written chunk by
+// chunk: 32 columns are read from their buffer, and everything up to the row's
+// end or a value that needs whole rows is computed of them before the next 32
+// are read.
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Tcgen/Tcgen.h"
+#include "passes/Columns/Segments.h"
 #include "passes/Passes.h"
 #include "passes/Roles/ChannelRun.h"
-#include "passes/Roles/TileUses.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -31,45 +29,10 @@ using namespace flamia::tcgen;
 
 namespace {
 
-/// Columns of a chunk: a scale block of operands, and one tensor memory load.
-constexpr int64_t kChunk = 32;
 /// Columns that arithmetic between reads and writes takes at a time.
 constexpr int64_t kStep = 16;
 /// Partial sums of flamia.reduce.
 constexpr int64_t kPartialSums = 8;
-
-int64_t columnsOf(Type type) {
-  return isTile(type) ? getTileShape(type).second : 0;
-}
-
-/// The value that registers hold: a broadcast or splat takes none of its own.
-Value heldValue(Value value) {
-  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    value = broadcast.getSource();
-  return value;
-}
-
-bool isSplat(Value value) {
-  DenseElementsAttr elements;
-  return value.getDefiningOp<FullOp>() ||
-         (matchPattern(value, m_Constant(&elements)) && elements.isSplat());
-}
-
-/// 32-bit registers of a thread that the value takes.
-int64_t registersOf(Value value) {
-  Type type = value.getType();
-  if (!isTile(type) || isSplat(value))
-    return 0;
-  int64_t cols = columnsOf(type);
-  if (cols == 1)
-    return 1;
-  auto scaled = dyn_cast<ScaledType>(type);
-  Type element = scaled ? scaled.getElementType()
-                        : cast<RankedTensorType>(type).getElementType();
-  int64_t bits = element.getIntOrFloatBitWidth();
-  int64_t words = bits >= 8 ? cols * bits / 32 : cols;
-  return scaled ? words + cols / scaled.getBlockCols() : words;
-}
 
 /// The type of some columns of a tile.
 Type partOf(Type type, int64_t cols) {
@@ -81,251 +44,6 @@ Type partOf(Type type, int64_t cols) {
   return RankedTensorType::get({tensor.getDimSize(0), cols},
                                tensor.getElementType());
 }
-
-/// The tile whose columns are split: what is made, reduced or written.
-Value splitValue(Operation *op) {
-  if (auto write = dyn_cast<WriteOp>(op))
-    return write.getValue();
-  auto reduce = dyn_cast<ReduceOp>(op);
-  return reduce ? Value(reduce.getSource()) : op->getResult(0);
-}
-
-/// Whether each chunk of the result needs the same chunk of the operands only,
-/// or the operation is a reduction that takes chunks in turn.
-bool isSplittable(Operation *op) {
-  if (op->getNumResults() != 1 && !isa<WriteOp>(op))
-    return false;
-  int64_t cols = columnsOf(splitValue(op).getType());
-  if (cols <= kChunk || cols % kChunk != 0)
-    return false;
-  if (auto quantize = dyn_cast<QuantizeOp>(op))
-    return kChunk % quantize.getType().getBlockCols() == 0;
-  if (isa<ReduceOp, WriteOp, ReadOp, LoadOp, MaskOp>(op))
-    return true;
-  return OpTrait::hasElementwiseMappableTraits(op) &&
-         llvm::all_of(op->getOperandTypes(), [&](Type operand) {
-           return !isTile(operand) ||
-                  (columnsOf(operand) == cols && isa<TensorType>(operand));
-         });
-}
-
-/// Straight-line tile code between two steps of channels.
-struct Segment {
-  SmallVector<Operation *> ops;
-  SmallVector<ReleaseOp> releases;
-  /// Writes what is computed, chunk by chunk, into a slot acquired before.
-  AcquireOp acquire;
-  /// What follows it.
-  Operation *end = nullptr;
-  bool isSplit = false;
-  /// All reads fit into registers at once; what they read is released early.
-  bool readsFirst = false;
-};
-
-//===----------------------------------------------------------------------===//
-// Where registers are short
-//===----------------------------------------------------------------------===//
-
-/// The first operation of the value's block that needs it in registers.
-Operation *firstUse(Value value) {
-  Operation *first = nullptr;
-  for (Operation *user : value.getUsers()) {
-    auto broadcast = dyn_cast<BroadcastOp>(user);
-    Operation *at = broadcast ? firstUse(broadcast.getResult()) : user;
-    if (at)
-      at = value.getParentBlock()->findAncestorOpInBlock(*at);
-    if (at && (!first || at->isBeforeInBlock(first)))
-      first = at;
-  }
-  return first;
-}
-
-/// Moves loads of column vectors to where they are used.
-void sinkLoads(RoleOp role) {
-  SmallVector<LoadOp> loads;
-  role.walk([&](LoadOp load) {
-    if (columnsOf(load.getType()) > kChunk)
-      loads.push_back(load);
-  });
-  for (LoadOp load : loads) {
-    Operation *use = firstUse(load.getResult());
-    if (!use)
-      continue;
-    // What follows may store to the same tensor.
-    bool stored = false;
-    for (Operation *op = load->getNextNode(); op != use; op = op->getNextNode())
-      op->walk([&](Operation *inner) {
-        stored |= isa<StoreOp, StorePayloadOp, StoreScalesOp>(inner);
-      });
-    if (stored)
-      continue;
-    load->moveBefore(use);
-    for (Operation *user : load->getUsers())
-      if (isa<BroadcastOp>(user) && user->getBlock() == load->getBlock())
-        user->moveAfter(load);
-  }
-}
-
-class Planner {
-public:
-  /// `writesEarly`: a slot may be acquired for what is computed before what it
-  /// is computed from is released.
-  Planner(RoleOp role, int64_t limit, bool writesEarly)
-      : role(role), limit(limit), writesEarly(writesEarly) {}
-
-  /// The segments that need more registers than there are.
-  SmallVector<Segment> plan() {
-    SmallVector<Segment> segments;
-    role.walk([&](Block *block) { planBlock(*block, segments); });
-    return segments;
-  }
-
-private:
-  using Live = llvm::DenseSet<Value>;
-
-  static void addUse(Live &live, Value value) {
-    if (isTile(value.getType()))
-      live.insert(heldValue(value));
-  }
-
-  int64_t countRegisters(const Live &live) {
-    int64_t registers = 0;
-    for (Value value : live)
-      registers += registersOf(value);
-    return registers;
-  }
-
-  /// Tiles from outside the block that live as long as it runs.
-  Live liveThrough(Block &block) {
-    Live live;
-    for (Operation *parent = block.getParentOp(); parent != role;
-         parent = parent->getParentOp()) {
-      Block *outer = parent->getBlock();
-      auto visit = [&](Value value) {
-        if (!isTile(value.getType()))
-          return;
-        for (Operation *user : value.getUsers()) {
-          Operation *at = outer->findAncestorOpInBlock(*user);
-          bool again =
-              at == parent && user != parent && isa<scf::ForOp>(parent);
-          if (again || (at && parent->isBeforeInBlock(at)))
-            addUse(live, value);
-        }
-      };
-      llvm::for_each(outer->getArguments(), visit);
-      for (Operation &op : *outer)
-        if (op.isBeforeInBlock(parent))
-          llvm::for_each(op.getResults(), visit);
-    }
-    return live;
-  }
-
-  void planBlock(Block &block, SmallVectorImpl<Segment> &segments) {
-    // Registers before and after each operation.
-    Live live = liveThrough(block);
-    llvm::DenseMap<Operation *, int64_t> before, after;
-    for (Operation &op : llvm::reverse(block)) {
-      after[&op] = countRegisters(live);
-      for (Value result : op.getResults())
-        live.erase(result);
-      op.walk([&](Operation *inner) {
-        for (Value operand : inner->getOperands())
-          if (!op.isAncestor(operand.getParentBlock()->getParentOp()))
-            addUse(live, operand);
-      });
-      before[&op] = countRegisters(live);
-    }
-
-    SmallVector<Segment> all(1);
-    for (Operation &op : block) {
-      Segment &segment = all.back();
-      if (canMove(&op)) {
-        segment.ops.push_back(&op);
-        continue;
-      }
-      if (auto release = dyn_cast<ReleaseOp>(op);
-          release && isReleaseOf(release, segment)) {
-        segment.releases.push_back(release);
-        continue;
-      }
-      if (isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
-          !op.hasTrait<OpTrait::IsTerminator>())
-        continue; // scalars stay where they are
-      segment.end = &op;
-      all.emplace_back();
-    }
-    all.pop_back();
-
-    // What is carried to a segment that must not read all at once is split too.
-    llvm::DenseSet<Operation *> carried;
-    for (Segment &segment : llvm::reverse(all)) {
-      int64_t most = 0, chunks = 0;
-      bool isCarried = false;
-      for (Operation *op : segment.ops) {
-        most = std::max({most, before[op], after[op]});
-        if (isa<ReadOp>(op))
-          chunks += registersOf(op->getResult(0));
-        else if (isa<LoadOp>(op))
-          chunks += 2 * std::min(kChunk, registersOf(op->getResult(0)));
-        isCarried |= carried.contains(op);
-      }
-      if (most <= limit && !isCarried)
-        continue;
-      segment.isSplit = true;
-      segment.readsFirst = before[segment.ops.front()] + chunks <= limit;
-      if (!segment.readsFirst)
-        for (Operation *op : segment.ops)
-          for (Value operand : op->getOperands())
-            if (registersOf(operand) > kChunk && operand.getDefiningOp())
-              carried.insert(operand.getDefiningOp());
-    }
-    for (Segment &segment : all) {
-      if (!segment.isSplit)
-        continue;
-      if (auto acquire = dyn_cast<AcquireOp>(segment.end);
-          acquire && (writesEarly || segment.readsFirst))
-        segment.end = addWrites(acquire, segment);
-      segments.push_back(segment);
-    }
-  }
-
-  /// Adds the writes of the segment's tiles that follow; returns what follows
-  /// them.
-  static Operation *addWrites(AcquireOp acquire, Segment &segment) {
-    Operation *op = acquire->getNextNode();
-    for (;; op = op->getNextNode()) {
-      auto write = dyn_cast<WriteOp>(op);
-      if (!write || write.getSlot() != acquire.getSlot() ||
-          !isSplittable(write) ||
-          !llvm::is_contained(segment.ops, write.getValue().getDefiningOp()) ||
-          !isSplittable(write.getValue().getDefiningOp()))
-        break;
-      segment.acquire = acquire;
-      segment.ops.push_back(write);
-    }
-    return segment.acquire ? op : acquire.getOperation();
-  }
-
-  /// Tile code without effects. Loads read what the kernel never writes.
-  static bool canMove(Operation *op) {
-    if (isa<ReadOp, LoadOp>(op))
-      return true;
-    return isMemoryEffectFree(op) && op->getNumRegions() == 0 &&
-           !op->hasTrait<OpTrait::IsTerminator>() && op->getNumOperands() > 0 &&
-           !isa<FullOp>(op) && llvm::any_of(op->getResultTypes(), isTile);
-  }
-
-  static bool isReleaseOf(ReleaseOp release, const Segment &segment) {
-    return llvm::any_of(segment.ops, [&](Operation *op) {
-      auto read = dyn_cast<ReadOp>(op);
-      return read && read.getSlot() == release.getSlot();
-    });
-  }
-
-  RoleOp role;
-  int64_t limit;
-  bool writesEarly;
-};
 
 //===----------------------------------------------------------------------===//
 // Writing a segment chunk by chunk
@@ -684,7 +402,7 @@ struct SplitColumnsPass
   void runOnOperation() override {
     KernelOp kernel = getOperation();
     if (llvm::none_of(kernel.getOps<RoleOp>(), [&](RoleOp role) {
-          return !Planner(role, maxRegisters, false).plan().empty();
+          return !planSegments(role, maxRegisters, false).empty();
         }))
       return;
     // Early writes keep fewer values. Whether the roles still meet is tried.
@@ -702,7 +420,7 @@ struct SplitColumnsPass
         continue;
       sinkLoads(role);
       llvm::SetVector<JoinOp> carried;
-      for (Segment &segment : Planner(role, maxRegisters, writesEarly).plan())
+      for (Segment &segment : planSegments(role, maxRegisters, writesEarly))
         Writer(segment, carried).run();
       for (JoinOp join : carried) {
         // Whole uses need all registers anyway.

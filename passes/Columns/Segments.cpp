@@ -1,0 +1,278 @@
+//===- Segments.cpp - Vector code that needs too many registers -----------===//
+
+#include "passes/Columns/Segments.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace flamia;
+using namespace flamia::tcgen;
+
+int64_t flamia::columnsOf(Type type) {
+  return isTile(type) ? getTileShape(type).second : 0;
+}
+
+/// The value that registers hold: a broadcast or splat takes none of its own.
+static Value heldValue(Value value) {
+  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    value = broadcast.getSource();
+  return value;
+}
+
+static bool isSplat(Value value) {
+  DenseElementsAttr elements;
+  return value.getDefiningOp<FullOp>() ||
+         (matchPattern(value, m_Constant(&elements)) && elements.isSplat());
+}
+
+/// 32-bit registers of a thread that the value takes.
+static int64_t registersOf(Value value) {
+  Type type = value.getType();
+  if (!isTile(type) || isSplat(value))
+    return 0;
+  int64_t cols = columnsOf(type);
+  if (cols == 1)
+    return 1;
+  auto scaled = dyn_cast<ScaledType>(type);
+  Type element = scaled ? scaled.getElementType()
+                        : cast<RankedTensorType>(type).getElementType();
+  int64_t bits = element.getIntOrFloatBitWidth();
+  int64_t words = bits >= 8 ? cols * bits / 32 : cols;
+  return scaled ? words + cols / scaled.getBlockCols() : words;
+}
+
+Value flamia::splitValue(Operation *op) {
+  if (auto write = dyn_cast<WriteOp>(op))
+    return write.getValue();
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce ? Value(reduce.getSource()) : op->getResult(0);
+}
+
+bool flamia::isSplittable(Operation *op) {
+  if (op->getNumResults() != 1 && !isa<WriteOp>(op))
+    return false;
+  int64_t cols = columnsOf(splitValue(op).getType());
+  if (cols <= kChunk || cols % kChunk != 0)
+    return false;
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    return kChunk % quantize.getType().getBlockCols() == 0;
+  if (isa<ReduceOp, WriteOp, ReadOp, LoadOp, MaskOp>(op))
+    return true;
+  return OpTrait::hasElementwiseMappableTraits(op) &&
+         llvm::all_of(op->getOperandTypes(), [&](Type operand) {
+           return !isTile(operand) ||
+                  (columnsOf(operand) == cols && isa<TensorType>(operand));
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Where registers are short
+//===----------------------------------------------------------------------===//
+
+/// The first operation of the value's block that needs it in registers.
+static Operation *firstUse(Value value) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers()) {
+    auto broadcast = dyn_cast<BroadcastOp>(user);
+    Operation *at = broadcast ? firstUse(broadcast.getResult()) : user;
+    if (at)
+      at = value.getParentBlock()->findAncestorOpInBlock(*at);
+    if (at && (!first || at->isBeforeInBlock(first)))
+      first = at;
+  }
+  return first;
+}
+
+void flamia::sinkLoads(RoleOp role) {
+  SmallVector<LoadOp> loads;
+  role.walk([&](LoadOp load) {
+    if (columnsOf(load.getType()) > kChunk)
+      loads.push_back(load);
+  });
+  for (LoadOp load : loads) {
+    Operation *use = firstUse(load.getResult());
+    if (!use)
+      continue;
+    // What follows may store to the same tensor.
+    bool stored = false;
+    for (Operation *op = load->getNextNode(); op != use; op = op->getNextNode())
+      op->walk([&](Operation *inner) {
+        stored |= isa<StoreOp, StorePayloadOp, StoreScalesOp>(inner);
+      });
+    if (stored)
+      continue;
+    load->moveBefore(use);
+    for (Operation *user : load->getUsers())
+      if (isa<BroadcastOp>(user) && user->getBlock() == load->getBlock())
+        user->moveAfter(load);
+  }
+}
+
+namespace {
+
+class Planner {
+public:
+  Planner(RoleOp role, int64_t limit, bool writesEarly)
+      : role(role), limit(limit), writesEarly(writesEarly) {}
+
+  /// The segments that need more registers than there are.
+  SmallVector<Segment> plan() {
+    SmallVector<Segment> segments;
+    role.walk([&](Block *block) { planBlock(*block, segments); });
+    return segments;
+  }
+
+private:
+  using Live = llvm::DenseSet<Value>;
+
+  static void addUse(Live &live, Value value) {
+    if (isTile(value.getType()))
+      live.insert(heldValue(value));
+  }
+
+  int64_t countRegisters(const Live &live) {
+    int64_t registers = 0;
+    for (Value value : live)
+      registers += registersOf(value);
+    return registers;
+  }
+
+  /// Tiles from outside the block that live as long as it runs.
+  Live liveThrough(Block &block) {
+    Live live;
+    for (Operation *parent = block.getParentOp(); parent != role;
+         parent = parent->getParentOp()) {
+      Block *outer = parent->getBlock();
+      auto visit = [&](Value value) {
+        if (!isTile(value.getType()))
+          return;
+        for (Operation *user : value.getUsers()) {
+          Operation *at = outer->findAncestorOpInBlock(*user);
+          bool again =
+              at == parent && user != parent && isa<scf::ForOp>(parent);
+          if (again || (at && parent->isBeforeInBlock(at)))
+            addUse(live, value);
+        }
+      };
+      llvm::for_each(outer->getArguments(), visit);
+      for (Operation &op : *outer)
+        if (op.isBeforeInBlock(parent))
+          llvm::for_each(op.getResults(), visit);
+    }
+    return live;
+  }
+
+  void planBlock(Block &block, SmallVectorImpl<Segment> &segments) {
+    // Registers before and after each operation.
+    Live live = liveThrough(block);
+    llvm::DenseMap<Operation *, int64_t> before, after;
+    for (Operation &op : llvm::reverse(block)) {
+      after[&op] = countRegisters(live);
+      for (Value result : op.getResults())
+        live.erase(result);
+      op.walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (!op.isAncestor(operand.getParentBlock()->getParentOp()))
+            addUse(live, operand);
+      });
+      before[&op] = countRegisters(live);
+    }
+
+    SmallVector<Segment> all(1);
+    for (Operation &op : block) {
+      Segment &segment = all.back();
+      if (canMove(&op)) {
+        segment.ops.push_back(&op);
+        continue;
+      }
+      if (auto release = dyn_cast<ReleaseOp>(op);
+          release && isReleaseOf(release, segment)) {
+        segment.releases.push_back(release);
+        continue;
+      }
+      if (isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
+          !op.hasTrait<OpTrait::IsTerminator>())
+        continue; // scalars stay where they are
+      segment.end = &op;
+      all.emplace_back();
+    }
+    all.pop_back();
+
+    // What is carried to a segment that must not read all at once is split too.
+    llvm::DenseSet<Operation *> carried;
+    for (Segment &segment : llvm::reverse(all)) {
+      int64_t most = 0, chunks = 0;
+      bool isCarried = false;
+      for (Operation *op : segment.ops) {
+        most = std::max({most, before[op], after[op]});
+        if (isa<ReadOp>(op))
+          chunks += registersOf(op->getResult(0));
+        else if (isa<LoadOp>(op))
+          chunks += 2 * std::min(kChunk, registersOf(op->getResult(0)));
+        isCarried |= carried.contains(op);
+      }
+      if (most <= limit && !isCarried)
+        continue;
+      segment.isSplit = true;
+      segment.readsFirst = before[segment.ops.front()] + chunks <= limit;
+      if (!segment.readsFirst)
+        for (Operation *op : segment.ops)
+          for (Value operand : op->getOperands())
+            if (registersOf(operand) > kChunk && operand.getDefiningOp())
+              carried.insert(operand.getDefiningOp());
+    }
+    for (Segment &segment : all) {
+      if (!segment.isSplit)
+        continue;
+      if (auto acquire = dyn_cast<AcquireOp>(segment.end);
+          acquire && (writesEarly || segment.readsFirst))
+        segment.end = addWrites(acquire, segment);
+      segments.push_back(segment);
+    }
+  }
+
+  /// Adds the writes of the segment's tiles that follow; returns what follows
+  /// them.
+  static Operation *addWrites(AcquireOp acquire, Segment &segment) {
+    Operation *op = acquire->getNextNode();
+    for (;; op = op->getNextNode()) {
+      auto write = dyn_cast<WriteOp>(op);
+      if (!write || write.getSlot() != acquire.getSlot() ||
+          !isSplittable(write) ||
+          !llvm::is_contained(segment.ops, write.getValue().getDefiningOp()) ||
+          !isSplittable(write.getValue().getDefiningOp()))
+        break;
+      segment.acquire = acquire;
+      segment.ops.push_back(write);
+    }
+    return segment.acquire ? op : acquire.getOperation();
+  }
+
+  /// Tile code without effects. Loads read what the kernel never writes.
+  static bool canMove(Operation *op) {
+    if (isa<ReadOp, LoadOp>(op))
+      return true;
+    return isMemoryEffectFree(op) && op->getNumRegions() == 0 &&
+           !op->hasTrait<OpTrait::IsTerminator>() && op->getNumOperands() > 0 &&
+           !isa<FullOp>(op) && llvm::any_of(op->getResultTypes(), isTile);
+  }
+
+  static bool isReleaseOf(ReleaseOp release, const Segment &segment) {
+    return llvm::any_of(segment.ops, [&](Operation *op) {
+      auto read = dyn_cast<ReadOp>(op);
+      return read && read.getSlot() == release.getSlot();
+    });
+  }
+
+  RoleOp role;
+  int64_t limit;
+  bool writesEarly;
+};
+
+} // namespace
+
+SmallVector<Segment> flamia::planSegments(RoleOp role, int64_t limit,
+                                          bool writesEarly) {
+  return Planner(role, limit, writesEarly).plan();
+}
