@@ -140,8 +140,7 @@ void FoldScalesPass::remarkMissing(const Solution &kept, const Solution *wished,
     if (wished && !wished->missing.empty() &&
         wished->leftAlone.size() + wished->leftVectors.size() <
             kept.leftAlone.size() + kept.leftVectors.size()) {
-      remark << "; 'flamia.folded' of an argument that is not there would have "
-                "to be ";
+      remark << "; needed: ";
       llvm::interleave(
           wished->missing, [&](StringRef text) { remark << text; },
           [&] { remark << " and "; });

@@ -215,11 +215,43 @@ std::optional<FoldedExponent> LeafCatalog::getExponent(const Declared &argument,
   return exponent;
 }
 
+bool LeafCatalog::hidesPadding(unsigned place, Operation *op) {
+  constexpr int64_t tokens = 128;
+  const IndexExpr &row = places[place].row;
+  SmallVector<IndexExpr, 2> limits;
+  for (LoadScaledOp load : places[place].loads)
+    if (Value limit = load.getLimit()) {
+      IndexExpr end = indices.get(limit);
+      if (!indices.isAtMost(row + tokens, end) &&
+          !llvm::is_contained(limits, end))
+        limits.push_back(end);
+    }
+  if (limits.empty())
+    return true;
+  for (unsigned depth = 0; limits.size() == 1 && depth < 8; ++depth) {
+    auto mask = dyn_cast<MaskOp>(op);
+    if (mask && mask.getLimit() && indices.get(mask.getCols()) == row &&
+        indices.get(mask.getLimit()) == limits.front())
+      return true;
+    if (op->getNumResults() != 1 || !op->hasOneUse())
+      return false;
+    op = *op->user_begin();
+  }
+  return false;
+}
+
+static constexpr StringLiteral argumentText =
+    "an argument with 'flamia.folded' = ";
+
+std::string LeafCatalog::describeMask() {
+  return "a mask that hides the columns past the limit";
+}
+
 std::string LeafCatalog::describeVector(const VectorLeaf &leaf,
                                         const FoldedExponent &exponent,
                                         bool additive) {
-  std::string text =
-      "{of = \"" + kernel.getArgName(leaf.argument).str() + "\", ";
+  std::string text = argumentText.str() + "{of = \"" +
+                     kernel.getArgName(leaf.argument).str() + "\", ";
   if (additive && leaf.negate)
     text += "negate, ";
   if (additive) {
@@ -230,12 +262,12 @@ std::string LeafCatalog::describeVector(const VectorLeaf &leaf,
 }
 
 std::string LeafCatalog::describeFactor(const FoldedExponent &exponent) {
-  return "{exponent = \"" + exponent.str(kernel) +
+  return argumentText.str() + "{exponent = \"" + exponent.str(kernel) +
          "\"} (a factor, one operation per element)";
 }
 
 std::string LeafCatalog::describeScales(const FoldedExponent &exponent,
                                         Axis along) {
-  return "{exponent = \"" + exponent.str(kernel) + "\", along = \"" +
-         stringifyAxis(along).str() + "\"}";
+  return argumentText.str() + "{exponent = \"" + exponent.str(kernel) +
+         "\", along = \"" + stringifyAxis(along).str() + "\"}";
 }

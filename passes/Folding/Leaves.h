@@ -64,9 +64,14 @@ public:
   std::optional<FoldedExponent>
   getExponent(const Declared &argument, unsigned place, mlir::Operation *user);
 
-  /// "{of = "d", exponent = "e(k) + 8"}": an argument that would be needed.
+  /// True if columns of padding, tokens of \p place past the document's end, do
+  /// not exist, or a mask hides them after \p op and nothing else sees them.
+  bool hidesPadding(unsigned place, mlir::Operation *op);
+
+  /// "an argument with 'flamia.folded' = {...}": what would be needed.
   std::string describeVector(const VectorLeaf &leaf,
                              const FoldedExponent &exponent, bool additive);
+  std::string describeMask();
   std::string describeFactor(const FoldedExponent &exponent);
   std::string describeScales(const FoldedExponent &exponent, Axis along);
 

@@ -25,6 +25,10 @@ bool flamia::isCarrier(Operation *op) {
   return rows > 1 && cols > 1;
 }
 
+bool flamia::hasLineWidth(Value value) {
+  return getTileShape(value.getType()).second == 128;
+}
+
 bool flamia::isTurnedVector(Value value) {
   std::optional<VectorLeaf> leaf = matchVector(value);
   return leaf && leaf->column;
@@ -155,38 +159,41 @@ void Solver::expandVector(State state, const Demand &demand,
   if (!gauge.row.isZero() || !leaf.column)
     return;
   Operation *user = demand.use->getOwner();
-  FoldedExponent total = gauge.col + gauge.common;
-  bool additive = demand.additive || leaf.plus != 0;
-  if (additive && !demand.additive && !gauge.isZero())
-    return;
-  if (additive && leaf.power != 0)
-    return;
-  FoldedExponent needed = additive ? total : total + leaf.power;
   std::optional<unsigned> place = catalog.getPlace(leaf.load);
-  for (const Declared &argument : catalog.getDeclared()) {
-    const FoldedArgument &folded = argument.folded;
-    if (!place || !folded.of || folded.of.getArgNumber() != leaf.argument)
-      continue;
-    bool isBias = folded.form == FoldedArgument::Form::Bias;
-    if (isBias != additive ||
-        (isBias && (folded.negate != leaf.negate || folded.plus != leaf.plus)))
-      continue;
-    std::optional<FoldedExponent> exponent =
-        catalog.getExponent(argument, *place, user);
-    if (!exponent || *exponent != needed)
-      continue;
-    LeafChoice choice{LeafChoice::Kind::Vector, demand.use, argument.argument,
-                      *place};
-    choice.negate = !isBias && leaf.negate;
-    state.solution.leaves.push_back(choice);
-    state.solution.cost += costs::leaf;
-    return expand(std::move(state));
-  }
-  if (assumeMissing) {
-    State missing(state);
-    addMissing(missing, catalog.describeVector(leaf, needed, additive));
+  FoldedExponent total = gauge.col + gauge.common;
+  // What is added to the vector cannot be multiplied with it, and vice versa.
+  bool additive = demand.additive || leaf.plus != 0;
+  bool fits =
+      place && hasLineWidth(demand.value) &&
+      (!additive || ((demand.additive || gauge.isZero()) && leaf.power == 0));
+  FoldedExponent needed = additive ? total : total + leaf.power;
+  // Past the document's end 8 - m is 8, but declared vectors hold 0.
+  bool hidden = !fits || !additive || catalog.hidesPadding(*place, user);
+  if (fits && hidden)
+    for (const Declared &argument : catalog.getDeclared()) {
+      const FoldedArgument &folded = argument.folded;
+      bool isBias = folded.form == FoldedArgument::Form::Bias;
+      if (!folded.of || folded.of.getArgNumber() != leaf.argument ||
+          isBias != additive ||
+          (isBias &&
+           (folded.negate != leaf.negate || folded.plus != leaf.plus)))
+        continue;
+      std::optional<FoldedExponent> exponent =
+          catalog.getExponent(argument, *place, user);
+      if (!exponent || *exponent != needed)
+        continue;
+      LeafChoice choice{LeafChoice::Kind::Vector, demand.use, argument.argument,
+                        *place};
+      choice.negate = !isBias && leaf.negate;
+      state.solution.leaves.push_back(choice);
+      state.solution.cost += costs::leaf;
+      return expand(std::move(state));
+    }
+  State missing(state);
+  if (fits && addMissing(missing,
+                         hidden ? catalog.describeVector(leaf, needed, additive)
+                                : catalog.describeMask()))
     expand(std::move(missing));
-  }
   if (gauge.isZero()) {
     state.solution.leftVectors.push_back(demand.use);
     state.solution.cost += costs::leftAlone;
@@ -359,9 +366,12 @@ void Solver::expandSum(State state, Operation *op, const Gauge &gauge,
   }
   // A vector of rows that is added can take a factor for columns: the sum
   // becomes an fma, which rounds as before since the product is exact.
-  if (!gauge.col.isZero() && isLeaf(b.get()) &&
+  if (!gauge.col.isZero() && isLeaf(b.get()) && hasLineWidth(b.get()) &&
       b.get().getDefiningOp<BroadcastOp>())
-    for (unsigned place : getPlaces(gauge))
+    for (unsigned place : getPlaces(gauge)) {
+      // A factor of padding is 0.
+      if (!catalog.hidesPadding(place, op))
+        continue;
       for (const Declared &argument : catalog.getDeclared()) {
         if (argument.folded.form != FoldedArgument::Form::Factor)
           continue;
@@ -377,6 +387,7 @@ void Solver::expandSum(State state, Operation *op, const Gauge &gauge,
         branch.solution.cost += costs::leaf;
         expand(std::move(branch));
       }
+    }
   state.demand(a, gauge);
   state.demand(b, gauge);
   expand(std::move(state));

@@ -64,6 +64,9 @@ bool isCarrier(mlir::Operation *op);
 /// True if operand \p index of \p dot has scales of single elements along the
 /// contraction.
 bool isContractedTokenLocal(DotOp dot, unsigned index);
+/// True for a tile whose columns are the tokens of one scale tile: what
+/// declared vectors have one value for.
+bool hasLineWidth(mlir::Value value);
 /// A vector for columns that was loaded for rows: only an argument with
 /// `flamia.folded` can be read that way.
 bool isTurnedVector(mlir::Value value);

@@ -86,8 +86,11 @@ void Solver::expandQuantize(State state, QuantizeOp op, const Gauge &gauge) {
       }
       // Or a factor that an argument holds, at one operation per element.
       bool apart = point.get() == op.getSource();
-      if (!source.col.isZero() && (apart || !known) && !isLeaf(point.get()))
-        for (unsigned place : getPlaces(source))
+      if (!source.col.isZero() && (apart || !known) && !isLeaf(point.get()) &&
+          hasLineWidth(point.get()))
+        for (unsigned place : getPlaces(source)) {
+          if (!catalog.hidesPadding(place, point.getOwner()))
+            continue;
           for (const Declared &argument : catalog.getDeclared()) {
             if (argument.folded.form != FoldedArgument::Form::Factor)
               continue;
@@ -107,6 +110,7 @@ void Solver::expandQuantize(State state, QuantizeOp op, const Gauge &gauge) {
             multiplied.solution.cost += costs::perElement;
             expand(std::move(multiplied));
           }
+        }
       State missing(branch);
       branch.demand(op.getSourceMutable(), source);
       expand(std::move(branch));
@@ -148,7 +152,8 @@ std::vector<Solver::OperandOption> Solver::getOptions(DotOp dot,
   for (const Declared &argument : catalog.getDeclared()) {
     const FoldedArgument &folded = argument.folded;
     if (folded.form != FoldedArgument::Form::ScaleBytes ||
-        folded.along != along)
+        folded.along != along ||
+        (along == Axis::Rows && type.getRows() % 32 != 0))
       continue;
     std::optional<FoldedExponent> exponent =
         catalog.getExponent(argument, *place, dot);

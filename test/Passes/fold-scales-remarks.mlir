@@ -10,7 +10,7 @@
 // OPS: remark: powers of two are left alone: no placement was found within the bounds of the search
 // STEPS: remark: token-local scales stay in a product over tokens, which no hardware can apply; the search for a better place was cut off
 // VECTOR: flamia.load %r0[
-// FEW: remark: token-local scales stay {{.*}} would have to be {of = "r", exponent = "e(d)"}
+// FEW: remark: token-local scales stay {{.*}} needed: an argument with 'flamia.folded' = {of = "r", exponent = "e(d)"}
 
 // What cannot move for nothing stays, with a remark that names the argument that would help.
 
@@ -40,11 +40,11 @@ flamia.kernel @negative_missing(%p: !global, %d: memref<?x?xf32>, %k_data: !data
   %dp = flamia.dot %k, %vT, %zero : !local, !localT -> !tile
   %line = flamia.transpose %vec : tensor<128x1xf32> -> tensor<1x128xf32>
   %ds = flamia.broadcast %line : tensor<1x128xf32> -> !tile
-  // expected-remark @+1 {{a value of each token along columns stays a transpose, which has no lowering; 'flamia.folded' of an argument that is not there would have to be {of = "d", exponent = "e(k_data)"} and {exponent = "e(k_data) + e(v_data)", along = "cols"}}}
+  // expected-remark @+1 {{a value of each token along columns stays a transpose, which has no lowering; needed: an argument with 'flamia.folded' = {of = "d", exponent = "e(k_data)"} and an argument with 'flamia.folded' = {exponent = "e(k_data) + e(v_data)", along = "cols"}}}
   %t = arith.subf %dp, %ds : !tile
   %g = arith.mulf %x, %t : !tile
   %w = flamia.quantize %g : !tile -> !w
-  // expected-remark @+1 {{token-local scales stay in a product over tokens, which no hardware can apply; 'flamia.folded' of an argument that is not there would have to be {of = "d", exponent = "e(k_data)"} and {exponent = "e(k_data) + e(v_data)", along = "cols"}}}
+  // expected-remark @+1 {{token-local scales stay in a product over tokens, which no hardware can apply; needed: an argument with 'flamia.folded' = {of = "d", exponent = "e(k_data)"} and an argument with 'flamia.folded' = {exponent = "e(k_data) + e(v_data)", along = "cols"}}}
   %r = flamia.dot %w, %k, %zero : !w, !local -> !tile
   flamia.store %r, %y[%c0, %c0] : !tile, !global
   flamia.return
@@ -73,7 +73,7 @@ flamia.kernel @negative_wrong_exponent(%x: !global, %k_data: !data, %k_scale: !b
   %k = flamia.load_scaled %k_data[%c0, %c0, %c0], %k_scale[%c0, %c0] along cols : !data, !bytes -> !local
   %e = math.exp2 %t : !tile
   %w = flamia.quantize %e : !tile -> !w
-  // expected-remark @+1 {{token-local scales stay in a product over tokens, which no hardware can apply; 'flamia.folded' of an argument that is not there would have to be {exponent = "e(k_data)"} (a factor, one operation per element)}}
+  // expected-remark @+1 {{token-local scales stay in a product over tokens, which no hardware can apply; needed: an argument with 'flamia.folded' = {exponent = "e(k_data)"} (a factor, one operation per element)}}
   %r = flamia.dot %w, %k, %zero : !w, !local -> !tile
   flamia.store %r, %y[%c0, %c0] : !tile, !global
   flamia.return
@@ -154,6 +154,83 @@ flamia.kernel @multiplied(%x: !global, %k_data: !data, %k_scale: !bytes, %f: !li
   // expected-remark @+1 {{a factor 2^(e(k_data)) costs one operation per element: no operation before takes it for nothing; 'f' is multiplied}}
   %w = flamia.quantize %e : !tile -> !w
   %r = flamia.dot %w, %k, %zero : !w, !local -> !tile
+  flamia.store %r, %y[%c0, %c0] : !tile, !global
+  flamia.return
+}
+
+// -----
+
+!tile = tensor<128x64xf32>
+!global = memref<?x128xf32>
+!local = !flamia.scaled<64x128, f8E4M3FN by f8E8M0FNU per 1x128>
+!w = !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>
+
+// Vectors are for the 128 tokens of a scale tile.
+// CHECK-LABEL: flamia.kernel @negative_half_tile
+// CHECK-NOT: flamia.load %f
+flamia.kernel @negative_half_tile(%x: !global, %k_data: memref<?x?x128xf8E4M3FN>, %k_scale: memref<?x?x512xf8E8M0FNU>, %f: memref<?x?x128xf32> {flamia.folded = {exponent = "e(k_data)"}}, %y: !global) grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  %t = flamia.load %x[%c0, %c0] : !global -> !tile
+  %k = flamia.load_scaled %k_data[%c0, %c0, %c0], %k_scale[%c0, %c0] along cols : memref<?x?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !local
+  %e = math.exp2 %t : !tile
+  %w = flamia.quantize %e : !tile -> !w
+  // expected-remark @+1 {{token-local scales stay in a product over tokens}}
+  %r = flamia.dot %w, %k, %zero : !w, !local -> tensor<128x128xf32>
+  flamia.store %r, %y[%c0, %c0] : tensor<128x128xf32>, !global
+  flamia.return
+}
+
+// -----
+
+!tile = tensor<128x128xf32>
+!global = memref<?x128xf32>
+!local = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
+!w = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+
+// The declared vector holds 0 past the limit, 8 - m would be 8: it may be used only where a
+// mask hides that.
+// CHECK-LABEL: flamia.kernel @negative_padding
+// CHECK-NOT: flamia.load %bias
+// CHECK-LABEL: flamia.kernel @padding_hidden
+// CHECK: flamia.load %bias
+flamia.kernel @negative_padding(%x: !global, %m: memref<?x?xf32>, %q_data: memref<?x?x128xf8E4M3FN>, %q_scale: memref<?x?x512xf8E8M0FNU>, %n: index,
+    %bias: memref<?x?x128xf32> {flamia.folded = {of = "m", negate, plus = 8, exponent = "e(q_data)"}}, %y: !global) grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : !tile
+  %eight = arith.constant dense<8.0> : tensor<128x1xf32>
+  %s = flamia.load %x[%c0, %c0] : !global -> !tile
+  %mvec = flamia.load %m[%c0, %c0] limit %n : memref<?x?xf32> -> tensor<128x1xf32>
+  %q = flamia.load_scaled %q_data[%c0, %c0, %c0], %q_scale[%c0, %c0] limit %n along cols : memref<?x?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !local
+  %b = arith.subf %eight, %mvec : tensor<128x1xf32>
+  %line = flamia.transpose %b : tensor<128x1xf32> -> tensor<1x128xf32>
+  %bs = flamia.broadcast %line : tensor<1x128xf32> -> !tile
+  // expected-remark @+1 {{a value of each token along columns stays a transpose, which has no lowering; needed: a mask that hides the columns past the limit}}
+  %e = arith.addf %s, %bs : !tile
+  %p = math.exp2 %e : !tile
+  %w = flamia.quantize %p : !tile -> !w
+  // expected-remark @+1 {{token-local scales stay in a product over tokens, which no hardware can apply; needed: a mask that hides the columns past the limit}}
+  %r = flamia.dot %w, %q, %zero : !w, !local -> !tile
+  flamia.store %r, %y[%c0, %c0] : !tile, !global
+  flamia.return
+}
+
+flamia.kernel @padding_hidden(%x: !global, %m: memref<?x?xf32>, %q_data: memref<?x?x128xf8E4M3FN>, %q_scale: memref<?x?x512xf8E8M0FNU>, %n: index,
+    %bias: memref<?x?x128xf32> {flamia.folded = {of = "m", negate, plus = 8, exponent = "e(q_data)"}}, %y: !global) grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : !tile
+  %eight = arith.constant dense<8.0> : tensor<128x1xf32>
+  %s = flamia.load %x[%c0, %c0] : !global -> !tile
+  %mvec = flamia.load %m[%c0, %c0] limit %n : memref<?x?xf32> -> tensor<128x1xf32>
+  %q = flamia.load_scaled %q_data[%c0, %c0, %c0], %q_scale[%c0, %c0] limit %n along cols : memref<?x?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !local
+  %b = arith.subf %eight, %mvec : tensor<128x1xf32>
+  %line = flamia.transpose %b : tensor<128x1xf32> -> tensor<1x128xf32>
+  %bs = flamia.broadcast %line : tensor<1x128xf32> -> !tile
+  %e = arith.addf %s, %bs : !tile
+  %seen = flamia.mask %e rows %c0 cols %c0 transposed limit %n : !tile
+  %p = math.exp2 %seen : !tile
+  %w = flamia.quantize %p : !tile -> !w
+  %r = flamia.dot %w, %q, %zero : !w, !local -> !tile
   flamia.store %r, %y[%c0, %c0] : !tile, !global
   flamia.return
 }

@@ -1,6 +1,10 @@
 // RUN: flamia-opt %s --flamia-fold-scales 2>/dev/null | FileCheck %s --enable-var-scope
 // RUN: flamia-opt %kernels/attention_bwd_dq.mlir --flamia-specialize=params=causal=false --flamia-fold-scales | FileCheck %s --check-prefix=DQ
 // RUN: flamia-opt %kernels/attention_bwd_dkdv.mlir --flamia-specialize=params=causal=false,head_dim=64 --flamia-fold-scales | FileCheck %s --check-prefix=DKDV
+// RUN: flamiac %kernels/attention_bwd_dq.mlir --emit=flamia -D head_dim=64 -o %t.dq 2>/dev/null
+// RUN: FileCheck %s --check-prefix=DQD < %t.dq
+// RUN: flamiac %kernels/attention_bwd_dkdv.mlir --emit=flamia -o %t.dkdv
+// RUN: FileCheck %s --check-prefix=DKDVD < %t.dkdv
 // Doing it again changes nothing; the forward has nothing to fold.
 // RUN: flamia-opt %kernels/attention_bwd_dkdv.mlir --flamia-specialize=params=causal=false --flamia-fold-scales -o %t.once
 // RUN: flamia-opt %t.once --flamia-fold-scales -o %t.twice
@@ -13,6 +17,7 @@
 // 2^-8 of the weights are in the scale bytes of dS. No operation is added.
 //
 // DQ-LABEL: flamia.kernel @attention_bwd_dq
+// DQ-SAME: %v_data: {{[^%]*}}flamia.token_block = 32 : i64}
 // DQ: %[[ND:.*]] = arith.negf %{{.*}} : tensor<128x1xf32>
 // DQ: scf.for
 // DQ-DAG: %[[KF:.*]] = flamia.load %k_factor[%[[TILE:.*]], %[[HEAD:.*]], %c0]
@@ -53,6 +58,46 @@
 // DKDV-NEXT: %[[SEEN:.*]] = flamia.mask %[[G]]
 // DKDV-NEXT: %[[G8:.*]] = flamia.quantize %[[SEEN]] shift(%[[EQ]] : tensor<1x1xf32>) shift_by -8
 // DKDV-NEXT: flamia.dot %[[G8]], %[[Q]],
+
+// The tile on the diagonal is ahead of the loop. dQ: BF16 operands take no factor, so 2^eK, absolute, is
+// multiplied, below the mask; one fma for r dP - D'.
+//
+// DQD: %[[P:.*]] = math.exp2
+// DQD: %[[DP:.*]] = flamia.dot {{.*}} tensor<128x64xbf16>, tensor<64x128xbf16>
+// DQD: %[[T:.*]] = math.fma %[[DP]],
+// DQD: %[[DS:.*]] = arith.mulf %[[P]], %[[T]]
+// DQD: %[[F:.*]] = flamia.broadcast %{{.*}} : tensor<1x128xf32>
+// DQD: %[[DSF:.*]] = arith.mulf %[[DS]], %[[F]]
+// DQD: %[[SEEN:.*]] = flamia.mask %[[DSF]]
+// DQD: flamia.quantize %[[SEEN]] shift_by -8
+// DQD: scf.for
+// DQD: flamia.quantize {{.*}} shift(
+//
+// dK, dV: r and D' hold 2^eQ; r in dV holds the 2^-8.
+//
+// DKDVD-DAG: %[[D:.*]] = flamia.load %d_diagonal_hat[
+// DKDVD-DAG: %[[ND:.*]] = arith.negf %[[D]]
+// DKDVD-DAG: %[[R:.*]] = flamia.load %r_hat[
+// DKDVD-DAG: %[[Q:.*]] = flamia.load_payload %q_data[
+// DKDVD-DAG: %[[B:.*]] = flamia.load %bias[
+// DKDVD-DAG: %[[U:.*]] = flamia.load %r_unit[
+// DKDVD: %[[P:.*]] = math.exp2
+// DKDVD: %[[PB:.*]] = arith.truncf %[[P]]
+// DKDVD: %[[PF:.*]] = arith.extf %[[PB]]
+// DKDVD: %[[US:.*]] = flamia.broadcast %[[U]]
+// DKDVD: %[[W:.*]] = arith.mulf %[[PF]], %[[US]]
+// DKDVD: %[[WB:.*]] = arith.truncf %[[W]]
+// DKDVD: flamia.dot %[[WB]],
+// DKDVD: %[[DP:.*]] = flamia.dot {{.*}}bf16
+// DKDVD: %[[RS:.*]] = flamia.broadcast %[[R]]
+// DKDVD: %[[NDS:.*]] = flamia.broadcast %[[ND]]
+// DKDVD: %[[T:.*]] = math.fma %[[DP]], %[[RS]], %[[NDS]]
+// DKDVD: %[[G:.*]] = arith.mulf %[[P]], %[[T]]
+// DKDVD: %[[SEEN:.*]] = flamia.mask %[[G]]
+// DKDVD: %[[G8:.*]] = flamia.quantize %[[SEEN]] shift_by -8 :
+// DKDVD: flamia.dot %[[G8]], %[[Q]],
+// DKDVD: scf.for
+// DKDVD: flamia.quantize {{.*}} shift(
 
 !tile = tensor<128x128xf32>
 !half = tensor<128x128xbf16>
