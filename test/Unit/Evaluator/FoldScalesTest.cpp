@@ -212,9 +212,8 @@ public:
     build(passes);
     return module && succeeded(passes.run(*module));
   }
-  mlir::ModuleOp get() { return *module; }
   KernelOp get(llvm::StringRef name) {
-    return module->lookupSymbol<KernelOp>(name);
+    return module ? module->lookupSymbol<KernelOp>(name) : KernelOp();
   }
   unsigned remarks = 0;
 
@@ -471,12 +470,14 @@ TEST_P(BackwardFolding, KeepsEveryBit) {
   runBefore(before, at);
   runBefore(after, at);
   KernelOp logical = before.get(at.kernel);
+  ASSERT_TRUE(logical);
   // r dP - D' is rounded once in both.
   fuseScaledProducts(logical);
   ASSERT_TRUE(after.run([](mlir::PassManager &passes) {
     passes.addPass(createFoldScalesPass());
   }));
   KernelOp folded = after.get(at.kernel);
+  ASSERT_TRUE(folded);
   // No product over tokens keeps token-local scales.
   folded.walk([](DotOp dot) {
     EXPECT_FALSE(isContractedTokenLocal(dot, 0));
@@ -509,6 +510,7 @@ TEST_P(BackwardFolding, WrongDeclarationsAreRefusedOrChangeTheResult) {
   std::string file = std::string("kernels/") + at.kernel + ".mlir";
   Programs right(file);
   runBefore(right, at);
+  ASSERT_TRUE(right.get(at.kernel));
   Problem problem(right.get(at.kernel), at.dim, at.at);
   auto fold = [](mlir::PassManager &passes) {
     passes.addPass(createFoldScalesPass());
