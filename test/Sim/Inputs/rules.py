@@ -13,6 +13,9 @@ of "cases" is one kernel:
   NAME [name=value]...                       obeys: no error, whatever the schedule
   NAME [name=value]... -> CHECK: message     breaks CHECK: one error with this message
 
+A breaking kernel breaks no other rule: with CHECK taken out of --checks there is no error of
+another name, but for CHECK+OTHER, whose second rule cannot be kept.
+
 The message may be a part of the whole; further parts behind " && " may also stand in the
 notes below it. An error names the line that ends with "// !"
 (when there is none, any). CHECK "-" is an error before the launch, which may also name
@@ -52,6 +55,13 @@ def cases(path):
         yield name, values, (check if arrow else None), message
 
 
+def names_in(stderr):
+    """Names of the rules that errors name, "-" for none."""
+    errors = [line for line in stderr.splitlines() if "error: " in line]
+    found = [re.search(r" \[-([\w-]+)\]$", line) for line in errors]
+    return [m.group(1) if m else "-" for m in found]
+
+
 def fill(text, values, used, defaults):
     def value(match):
         name, colon, default = match.group(1).partition(":")
@@ -68,6 +78,46 @@ def fill(text, values, used, defaults):
     return re.sub(r"\$\{([^}]*)\}", value, text)
 
 
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def obeys(path):
+    """What is wrong with a kernel that should obey every rule, None when nothing is."""
+    for mode in ("eager", "late", "random:1"):
+        done = run("flamia-sim", "--launch=" + path, "--async=" + mode)
+        if done.returncode or done.stderr:
+            return f"should obey (--async={mode}), but\n{done.stderr}"
+    return None
+
+
+def breaks(path, check, other, message, blamed):
+    """What is wrong with a kernel that should break one rule at one of the lines."""
+    done = run("flamia-sim", "--launch=" + path)
+    errors = [line for line in done.stderr.splitlines() if "error: " in line]
+    if done.returncode != 1 or names_in(done.stderr) != [check]:
+        return f"should break {check} once, exit code {done.returncode}\n{done.stderr}"
+    first, *notes = message.split(" && ")
+    if first not in errors[0] or any(note not in done.stderr for note in notes):
+        return f"should say '{message}', but\n{done.stderr}"
+    line = re.search(r"\.ptx:(\d+): error: ", errors[0])
+    early = check == "-" and (not line or line.group(1) == "1")
+    if blamed and not early and (not line or int(line.group(1)) not in blamed):
+        return f"should blame line {blamed}, but\n{done.stderr}"
+    if check in ("-", "deadlock"):
+        return None
+    done = run("flamia-sim", "--launch=" + path, "--checks=all,-" + check)
+    if names_in(done.stderr) not in ([], [check], [other]):
+        return f"should break {check} only, but\n{done.stderr}"
+    return None
+
+
+def ptxas_disagrees(text, ptx, refused):
+    target = re.search(r"^\.target (\S+)", text, re.M).group(1)
+    done = run(os.environ.get("FLAMIA_PTXAS", "ptxas"), "-arch=" + target, ptx, "-o", ptx + ".cubin")
+    return bool(done.returncode) != refused and f"ptxas disagrees\n{done.stdout}{done.stderr}"
+
+
 def main():
     test, folder = sys.argv[1:3]
     parts = sections(test)
@@ -78,8 +128,7 @@ def main():
         name, kind, elements = line.split()
         numpy.save(os.path.join(folder, name), numpy.zeros(int(elements), kind))
     defaults = dict(line.split("=", 1) for line in parts.get("defaults", []) if line)
-    failures = 0
-    count = 0
+    failures = count = 0
     for name, values, check, message in cases(test):
         count += 1
         used = set()
@@ -89,48 +138,22 @@ def main():
         launch.update(ptx=name + ".ptx", entry="k")
         if set(values) - used:
             sys.exit(f"{name}: unused values {set(values) - used}")
-        ptx = os.path.join(folder, name + ".ptx")
+        ptx, path = (os.path.join(folder, name + end) for end in (".ptx", ".json"))
         with open(ptx, "w") as f:
             f.write(text + "\n")
-        path = os.path.join(folder, name + ".json")
         with open(path, "w") as f:
             json.dump(launch, f)
         blamed = [n for n, line in enumerate(text.splitlines(), 1) if line.endswith("// !")]
-
-        def wrong(why, output):
-            nonlocal failures
+        if check:
+            only, _, other = check.partition("+")
+            wrong = breaks(path, only, other, message, blamed)
+        else:
+            wrong = obeys(path)
+        if not wrong and "--ptxas" in sys.argv:
+            wrong = ptxas_disagrees(text, ptx, check is not None)
+        if wrong:
             failures += 1
-            print(f"{name}: {why}\n{output}")
-
-        for mode in ("eager", "late", "random:1") if check is None else ("eager",):
-            run = subprocess.run(["flamia-sim", "--launch=" + path, "--async=" + mode],
-                                 capture_output=True, text=True, timeout=120)
-            if check is None:
-                if run.returncode or run.stderr:
-                    wrong(f"should obey (--async={mode}), but", run.stderr)
-                continue
-            errors = [line for line in run.stderr.splitlines() if "error: " in line]
-            if run.returncode != 1 or len(errors) != 1:
-                wrong(f"should break {check} with one error, exit code {run.returncode}", run.stderr)
-                continue
-            tag = re.search(r" \[-([\w-]+)\]$", errors[0])
-            line = re.search(re.escape(name) + r"\.ptx:(\d+): error: ", errors[0])
-            if (tag.group(1) if tag else "-") != check:
-                wrong(f"should break {check}, but", run.stderr)
-            elif message.split(" && ")[0] not in errors[0]:
-                wrong(f"should say '{message}', but", run.stderr)
-            elif any(part not in run.stderr for part in message.split(" && ")):
-                wrong(f"should note '{message}', but", run.stderr)
-            elif check == "-" and (not line or line.group(1) == "1"):
-                pass
-            elif blamed and (not line or int(line.group(1)) not in blamed):
-                wrong(f"should blame line {blamed}, but", run.stderr)
-        if "--ptxas" in sys.argv:
-            target = re.search(r"^\.target (\S+)", text, re.M).group(1)
-            run = subprocess.run([os.environ.get("FLAMIA_PTXAS", "ptxas"), "-arch=" + target, ptx, "-o", ptx + ".cubin"],
-                                 capture_output=True, text=True, timeout=120)
-            if bool(run.returncode) != (check is not None):
-                wrong("ptxas disagrees", run.stdout + run.stderr)
+            print(f"{name}: {wrong}")
     if not count:
         sys.exit("no cases")
     print(f"{count} cases, {failures} wrong")
