@@ -81,7 +81,8 @@ Flow branchIndexed(Exec &x, const Instr &i, uint32_t mask) {
   if (bad >= 0)
     return x.fail(i, bad,
                   "branch index " + llvm::Twine(index[bad]) +
-                      " is outside the table of " + llvm::Twine(table.size()));
+                      " is outside the table of " + llvm::Twine(table.size()),
+                  "bounds");
   if (uint32_t rest = f.mask & ~mask)
     parts.push_back({f.pc + 1, rest});
   if (parts.size() == 1) {
