@@ -38,8 +38,8 @@ APPROX = [
     (re.compile(r"^lg2\.approx"), 2e-6, 2e-7),
     (re.compile(r"^(ex2|tanh)\.approx\S*\.(f16|bf16)"), 8e-3, 1e-7),
     (re.compile(r"^tanh\.approx"), 6e-4, 0),
-    (re.compile(r"^(ex2|rcp|sqrt|rsqrt)\.approx|^div\.(approx|full)"), 6e-7, 0),
-    (re.compile(r"^(rcp|rsqrt)\.approx\S*f64"), 1e-6, 0),
+    (re.compile(r"^(ex2|rcp|sqrt|rsqrt)\.approx(\.ftz)?\.f32|^div\.(approx|full)"), 6e-7, 0),
+    (re.compile(r"^(rcp|rsqrt)\.approx\S*f64"), 2e-6, 0),
 ]
 
 
@@ -196,6 +196,21 @@ class Form:
                 v = np.full(LANES, v[0]) if rng.random() < 0.5 else rng.choice(v[:3], LANES)
             if self.opcode.startswith("fns"):
                 v = {"r2": rng.integers(0, 32, LANES), "r3": rng.integers(-9, 9, LANES)}.get(name, v).astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+            if re.match(r"bf[ei]\.", self.opcode) and name in self.src[-2:]:
+                v = rng.choice(np.array([0, 1, 3, 7, 8, 16, 31, 32, 33, 40, 63, 64, 65, 100, 255], np.uint64), LANES)
+            if re.match(r"(sin|cos)\.", self.opcode):
+                v = np.where(rng.random(LANES) < 0.7, f32(rng.uniform(-3.1, 3.1, LANES)), rng.choice(f32([0, -0.0, 1e-40, np.inf, np.nan]), LANES))
+            if ".f64" in self.opcode and cls == "d" and not self.opcode.startswith(("mma", "cvt.rn.f64.u", "cvt.rn.f64.s")):
+                nans = np.array([0x7FF8000000000001, 0xFFF80000000000AB, 0x7FF0000000000005, 0xFFF4000000000000], np.uint64)
+                v = np.where(rng.random(LANES) < 0.12, rng.choice(nans, LANES), v)
+            if ".oob" in self.opcode and rng.random() < 0.6:
+                two = np.uint64(0x7FF7) << np.uint64(rng.choice([0, 16]) if cls == "r" else 0)
+                v = np.where(rng.random(LANES) < 0.3, two | (v & np.uint64(0 if cls == "h" else 0xFFFF0000FFFF >> 16)), v)
+            if re.match(r"(mul|fma|mad|div|rcp|sqrt|add)\S*\.ftz\S*\.f32", self.opcode):
+                edge = f32([0.5, 0.25, 2.0, 1.0]).tolist() + [0x00FFFFFF, 0x00FFFFFE, 0x3F7FFFFF, 0x3F7FFFFE, 0x00800000, 0x00800001, 0x40000001, 0x7E800000, 0x7F000000, 0x80FFFFFF, 0x01000001]
+                edge = np.array(edge, np.uint64)
+                edge = edge | rng.choice(edge, len(edge)) << np.uint64(32) if cls == "d" else edge
+                v = np.where(rng.random(LANES) < 0.35, rng.choice(edge, LANES), v)
             if re.match(r"(div|rem)\.[us]", self.opcode) and name[1] == "2":
                 v = np.where(v == 0, np.uint64(3), v)
             last[cls] = v
@@ -253,6 +268,10 @@ class Form:
                 for k in range(8):
                     out.append(f"ld.global.b64 %t0, [%d1+{8 * k}]; st.shared.b64 [%sm+{8 * k}], %t0;")
                 out.append("mov.b64 %t2, %d1; cvt.u64.u32 %d1, %sm; mov.b32 %r1, %sm;")
+        carry = re.match(r"(addc|subc|madc)\.", self.opcode)
+        if carry:  # odd lanes set the carry or borrow
+            out.append("and.b32 %u2, %lane, 1;")
+            out.append("mov.b32 %u3, 0; sub.cc.u32 %u2, %u3, %u2;" if carry.group(1) == "subc" else "add.cc.u32 %u2, %u2, -1;")
         text = self.text
         out.append(self.opcode + " " + REG.sub(r"%\1\2", text.partition(" ")[2]))
         if self.memory:
