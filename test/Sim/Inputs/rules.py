@@ -5,10 +5,10 @@ usage: rules.py TEST DIR [--ptxas]
 
 TEST has sections that begin with "#--- NAME". "k.ptx" is a template with ${name} and
 ${name:default} to be replaced (default up to the brace; longer ones are lines "name=value"
-of "defaults", where a case may also choose one: name=$other); "launch" is its launch.json without "ptx" and "entry", a template too;
-without it one CTA of 32 threads is launched.
-"arrays" lists buffers to make, "FILE TYPE ELEMENTS" a line, filled with zeros. Each line
-of "cases" is one kernel:
+of "defaults", going on in lines with two blanks before them; name=$other chooses one);
+"launch" is its launch.json without "ptx" and "entry", a template too; without it one CTA of
+32 threads is launched. "arrays" lists buffers to make, "FILE TYPE ELEMENTS" a line, filled
+with zeros. Each line of "cases" is one kernel:
 
   NAME [name=value]...                       obeys: no error, whatever the schedule
   NAME [name=value]... -> CHECK: message     breaks CHECK: one error with this message
@@ -127,7 +127,8 @@ def main():
 
         name, kind, elements = line.split()
         numpy.save(os.path.join(folder, name), numpy.zeros(int(elements), kind))
-    defaults = dict(line.split("=", 1) for line in parts.get("defaults", []) if line)
+    joined = "\n".join(parts.get("defaults", [])).replace("\n  ", " ")
+    defaults = dict(line.split("=", 1) for line in joined.splitlines() if line)
     failures = count = 0
     for name, values, check, message in cases(test):
         count += 1
