@@ -12,13 +12,11 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/Twine.h"
 
 namespace flamia {
 namespace sim {
 
 using llvm::StringRef;
-using llvm::Twine;
 
 namespace {
 

@@ -168,10 +168,9 @@ void PressureBuilder::solve() {
         gen[b][u / 64] |= bit(u);
     }
   }
-  std::vector<uint32_t> work;
+  std::vector<uint32_t> work(blocks);
+  std::iota(work.begin(), work.end(), 0);
   std::vector<bool> queued(blocks, true);
-  for (uint32_t b = 0; b < blocks; ++b)
-    work.push_back(b);
   Bits in(words);
   while (!work.empty()) {
     uint32_t b = work.back();
