@@ -261,12 +261,19 @@ bool runBulkLoad(Exec &x, AsyncOp &op) {
     if (global.report(i, op.lane))
       return false;
   }
+  const CopyInfo &c = x.kernel.copies[i.extra];
   for (Cta *cta : targets(x.cluster, op)) {
-    if (!checkShared(x, i, op.lane, *cta, op.shared.address, op.bytes, false,
+    if (!checkShared(x, i, op.lane, *cta, op.shared.address, op.bytes, c.reduce,
                      "bulk copy"))
       return false;
-    if (op.bytes) {
-      uint64_t at = op.shared.address - sharedBase;
+    uint64_t at = op.shared.address - sharedBase;
+    if (c.reduce) {
+      IssueList issues;
+      bool done = reduceElements(c.type, c.op, cta->shared.data() + at, from,
+                                 op.bytes, issues);
+      if (x.report(i, op.lane, issues, done))
+        return false;
+    } else if (op.bytes) {
       std::memmove(cta->shared.data() + at, from, op.bytes);
       std::memset(cta->shadow.data() + at, shadowDefined, op.bytes);
     }
@@ -457,6 +464,9 @@ bool runAsync(Cluster &cluster, AsyncOp &op) {
     return runBulkLoad(x, op);
   case AsyncOp::BulkStore:
     return runBulkStore(x, op);
+  case AsyncOp::RemoteStore:
+    return runRemoteStore(x, op) &&
+           completeBytes(x, op, *cluster.ctas[op.barrier.cta], op.bytes);
   case AsyncOp::Mma:
     return runMmaOp(x, op);
   case AsyncOp::TmemCopy:

@@ -40,6 +40,7 @@ struct AsyncOp {
     BulkLoad,    ///< Global to shared.
     BulkStore,   ///< Shared to global, also reductions.
     BulkShared,  ///< Shared to (remote) shared.
+    RemoteStore, ///< st.async and red.async.
     Mma,
     TmemCopy,
     TmemShift,

@@ -72,10 +72,11 @@ static void releaseJoin(Cluster &cluster, Warp &warp, int32_t index) {
   if (!join.active || join.arrived != join.expected)
     return;
   join.active = false;
+  join.saved.reset();
   if (join.arrived == 0)
     return;
   Fragment f;
-  f.pc = join.pc;
+  f.pc = join.resume;
   f.mask = join.arrived;
   f.join = join.parent;
   f.joinPc = join.parent < 0 ? noIndex : warp.joins[join.parent].pc;

@@ -340,6 +340,7 @@ bool Decoder::address(const Operand &o, Src &s, bool &bits64) {
     return fail("unexpected coordinates in an address of '" + in->opcode + "'");
   const Operand &b = o.elems.front();
   out->imm = o.offset;
+  localAddress = false;
   if (b.isReg()) {
     unsigned bits = regBits(b);
     if (bits != 32 && bits != 64)
@@ -358,6 +359,10 @@ bool Decoder::address(const Operand &o, Src &s, bool &bits64) {
   if (b.kind == Operand::Name) {
     bits64 = true;
     out->imm = 0; // The name's constant includes the offset.
+    uint64_t value;
+    ptx::Space space;
+    localAddress = nameValue(b.name, in->scope, value, space) &&
+                   space == ptx::Space::Local;
     return src(b, Type::B64, s);
   }
   return fail("malformed address operand of '" + in->opcode + "'");
@@ -443,7 +448,30 @@ bool Decoder::nameValue(StringRef name, unsigned scope, uint64_t &value,
     space = ptx::Space::Global;
     return true;
   }
+  auto code = ast.deviceFunctions.find(name);
+  if (code != ast.deviceFunctions.end() &&
+      code->second != ptx::ModuleAst::noBody) {
+    value = codeBase + code->second * codeStep;
+    space = ptx::Space::Global;
+    return true;
+  }
   return false;
+}
+
+bool Decoder::callVariable(const Operand &o, LocalRange &range) {
+  for (unsigned s = in->scope; o.kind == Operand::Name;
+       s = fn->scopes[s].parent) {
+    auto it = fn->scopes[s].variables.find(o.name);
+    if (it != fn->scopes[s].variables.end() &&
+        fn->variables[it->second].parameter) {
+      range = {uint32_t(bodyOffsets[it->second]),
+               uint32_t(fn->variables[it->second].bytes)};
+      return true;
+    }
+    if (s == fn->scopes[s].parent)
+      break;
+  }
+  return fail("expected a '.param' variable in '" + in->opcode + "'");
 }
 
 bool Decoder::specialRegister(StringRef name, unsigned bits, Src &s) {
@@ -533,12 +561,12 @@ bool Decoder::decodeInstruction() {
   }
   using Family = bool (*)(Decoder &);
   static const Family families[] = {
-      decodeMove,     decodeInteger, decodeLogic,     decodeFloat,
-      decodeHalf,     decodeMath,    decodeCompare,   decodeConvert,
-      decodeControl,  decodeMemory,  decodeAtomic,    decodeMatrix,
-      decodeWarp,     decodeBarrier, decodeMbarrier,  decodeCopy,
-      decodeTensor,   decodeMmaSync, decodeTensorMap, decodeLaunchControl,
-      decodeRegisters};
+      decodeMove,      decodeInteger,       decodeLogic,      decodeFloat,
+      decodeHalf,      decodeMath,          decodeCompare,    decodeConvert,
+      decodeControl,   decodeCall,          decodeAsyncStore, decodeMemory,
+      decodeAtomic,    decodeMatrix,        decodeWarp,       decodeBarrier,
+      decodeMbarrier,  decodeCopy,          decodeTensor,     decodeMmaSync,
+      decodeTensorMap, decodeLaunchControl, decodeRegisters};
   bool known = false;
   for (Family family : families) {
     known = family(*this);

@@ -101,12 +101,19 @@ public:
   /// Space of a variable named by an operand's base, if it names one.
   bool nameValue(llvm::StringRef name, unsigned scope, uint64_t &value,
                  ptx::Space &space);
+  /// True when the last address() named local memory or a parameter of a call.
+  bool localAddress = false;
+  /// The bytes of a call's parameter variable.
+  bool callVariable(const ptx::Operand &o, LocalRange &range);
+  /// Index into Kernel::callees, noIndex when `name` is none of them.
+  uint32_t calleeByName(llvm::StringRef name) const;
 
 private:
   bool decodeKernel();
   bool layoutModule();
   bool layoutRegisters();
   bool layoutShared();
+  void layoutCallees();
   bool decodeInstruction();
   /// Availability.cpp: reads .target and .version; whether the instruction
   /// being decoded exists for them.
@@ -147,6 +154,8 @@ bool decodeConvert(Decoder &d);
 bool decodeMove(Decoder &d);
 bool decodeControl(Decoder &d);
 bool decodeRegisters(Decoder &d);
+bool decodeCall(Decoder &d);
+bool decodeAsyncStore(Decoder &d);
 bool decodeMemory(Decoder &d);
 bool decodeAtomic(Decoder &d);
 bool decodeMatrix(Decoder &d);

@@ -45,6 +45,12 @@ bool Decoder::layoutModule() {
     ModuleVariable &placed = program.variables[index++];
     for (const ptx::Relocation &reloc : var.relocations) {
       auto it = moduleAddresses.find(reloc.symbol);
+      auto code = ast.deviceFunctions.find(reloc.symbol);
+      if (it == moduleAddresses.end() && code != ast.deviceFunctions.end()) {
+        uint64_t value = codeBase + code->second * codeStep;
+        std::memcpy(placed.init.data() + reloc.at, &value, 8);
+        continue;
+      }
       if (it == moduleAddresses.end()) {
         errorLine = var.line;
         errorText = ("unknown name '" + reloc.symbol +
@@ -126,7 +132,11 @@ bool Decoder::layoutShared() {
       dynamicAlign = std::max(dynamicAlign, var.align);
   kernel->sharedBytes = uint32_t(shared - sharedBase);
   kernel->dynamicAlign = dynamicAlign;
-  kernel->localBytes = uint32_t(alignUp(local, 16));
+  kernel->localBytes = kernel->stackBegin = uint32_t(alignUp(local, 16));
+  for (const ptx::Instruction &instr : fn->instructions)
+    kernel->usesStack |= instr.parts.front() == "alloca";
+  if (kernel->usesStack)
+    kernel->localBytes += stackBytes;
   // Every dynamic array starts at the same place, behind the static ones.
   uint32_t dynamic = uint32_t(alignUp(shared, dynamicAlign));
   for (const ptx::Variable &var : ast.variables)
@@ -136,6 +146,45 @@ bool Decoder::layoutShared() {
     if (fn->variables[i].dynamic)
       bodyOffsets[i] = dynamic;
   return true;
+}
+
+void Decoder::layoutCallees() {
+  for (const ptx::Callee &c : fn->callees) {
+    CalleeInfo info;
+    info.name = c.name.str();
+    info.address = codeBase + ast.deviceFunctions.lookup(c.name) * codeStep;
+    info.entry = c.entry;
+    info.firstRegister = c.firstRegister;
+    info.registerCount = c.registerCount;
+    info.recursive = c.recursive;
+    auto range = [&](uint32_t v) {
+      return LocalRange{uint32_t(bodyOffsets[v]),
+                        uint32_t(fn->variables[v].bytes)};
+    };
+    for (uint32_t v : c.params)
+      info.params.push_back(range(v));
+    for (uint32_t v : c.returns)
+      info.returns.push_back(range(v));
+    for (uint32_t k = 0; k < c.variableCount; ++k)
+      if (fn->variables[c.firstVariable + k].space == ptx::Space::Local)
+        info.variables.push_back(range(c.firstVariable + k));
+    for (uint32_t r = c.firstRegister; r < c.firstRegister + c.registerCount;
+         ++r) {
+      unsigned bits = ptx::bitsOf(fn->registers[r].cls);
+      info.registers.emplace_back(regOffsets[r], bits == 1 ? 4
+                                                 : bits <= 16
+                                                     ? 64
+                                                     : bits / 8 * warpLanes);
+    }
+    kernel->callees.push_back(std::move(info));
+  }
+}
+
+uint32_t Decoder::calleeByName(StringRef name) const {
+  for (size_t k = 0; k < fn->callees.size(); ++k)
+    if (fn->callees[k].name == name)
+      return uint32_t(k);
+  return noIndex;
 }
 
 namespace {
@@ -284,8 +333,11 @@ bool Decoder::decodeKernel() {
   scratchPlaces.clear();
   in = nullptr;
   kernel->name = fn->name.str();
-  if (!layoutRegisters() || !layoutShared())
+  ptx::Function linked;
+  fn = ptx::linkCallees(ast, *fn, linked, errorLine, errorText);
+  if (!fn || !layoutRegisters() || !layoutShared())
     return false;
+  layoutCallees();
   kernel->locs = fn->locs;
   size_t n = fn->instructions.size();
   kernel->code.resize(n + 1);
@@ -334,6 +386,8 @@ llvm::Error Decoder::run() {
   for (const ptx::Function &f : ast.functions) {
     if (!ok)
       break;
+    if (!f.isEntry)
+      continue;
     fn = &f;
     ok = decodeKernel();
   }

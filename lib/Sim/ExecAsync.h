@@ -27,6 +27,9 @@ bool captureStore(Cluster &cluster, AsyncOp &op);
 /// Answers clusterlaunchcontrol.try_cancel; false after an error.
 bool runCancel(Cluster &cluster, AsyncOp &op);
 
+/// Writes what st.async or red.async brings; false after an error.
+bool runRemoteStore(Exec &x, AsyncOp &op);
+
 /// Completes the tcgen05.ld and st of a warp (loads or stores only, when
 /// asked).
 bool finishTmemOps(Cluster &cluster, Warp &warp, bool loads = true,

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExecControl.h"
 #include "Decoder.h"
 #include "Lanes.h"
 
@@ -15,24 +16,31 @@ namespace sim {
 
 using llvm::StringRef;
 
-namespace {
+int32_t freeJoin(Warp &w) {
+  size_t slot = 0;
+  while (slot < w.joins.size() && w.joins[slot].active)
+    ++slot;
+  if (slot == w.joins.size())
+    w.joins.emplace_back();
+  return int32_t(slot);
+}
 
-/// Gives the fragment's lanes to `parts` (pc, mask), with a join at the
-/// branch's reconvergence point unless the fragment already heads for it.
-Flow split(Exec &x, const Instr &i,
-           llvm::ArrayRef<std::pair<uint32_t, uint32_t>> parts) {
+Flow splitFragment(Exec &x, const Instr &i,
+                   llvm::ArrayRef<std::pair<uint32_t, uint32_t>> parts) {
   Warp &w = x.warp;
   Fragment f = x.fragment();
   int32_t join = f.join;
   uint32_t joinPc = f.joinPc;
   if (i.reconverge != noIndex && i.reconverge != f.joinPc) {
-    size_t slot = 0;
-    while (slot < w.joins.size() && w.joins[slot].active)
-      ++slot;
-    if (slot == w.joins.size())
-      w.joins.emplace_back();
-    w.joins[slot] = {i.reconverge, f.mask, 0, f.join, true};
-    join = int32_t(slot);
+    uint32_t depth = join < 0 ? 0 : w.joins[join].depth;
+    join = freeJoin(w);
+    Join &j = w.joins[join];
+    j = Join();
+    j.pc = j.resume = i.reconverge;
+    j.expected = f.mask;
+    j.parent = f.join;
+    j.active = true;
+    j.depth = depth;
     joinPc = i.reconverge;
   }
   w.fragments.erase(w.fragments.begin() + x.fragmentIndex);
@@ -48,6 +56,23 @@ Flow split(Exec &x, const Instr &i,
   return Flow::Split;
 }
 
+Flow exitThread(Exec &x, const Instr &i, uint32_t mask) {
+  Fragment &f = x.fragment();
+  int32_t join = f.join;
+  if (f.mask == mask) {
+    x.warp.fragments.erase(x.warp.fragments.begin() + x.fragmentIndex);
+  } else {
+    f.mask &= ~mask;
+    ++f.pc;
+    x.cluster.park(x.warp, x.fragmentIndex);
+  }
+  x.cluster.exitLanes(x.warp, mask, join);
+  ++x.cluster.effects;
+  return Flow::Split;
+}
+
+namespace {
+
 Flow branch(Exec &x, const Instr &i, uint32_t taken) {
   Fragment &f = x.fragment();
   uint32_t rest = f.mask & ~taken;
@@ -56,7 +81,7 @@ Flow branch(Exec &x, const Instr &i, uint32_t taken) {
     return Flow::Jump;
   }
   // Deeper code first would starve nobody: all fragments get their turn.
-  return split(x, i, {{i.target, taken}, {f.pc + 1, rest}});
+  return splitFragment(x, i, {{i.target, taken}, {f.pc + 1, rest}});
 }
 
 Flow branchIndexed(Exec &x, const Instr &i, uint32_t mask) {
@@ -89,22 +114,7 @@ Flow branchIndexed(Exec &x, const Instr &i, uint32_t mask) {
     f.pc = parts[0].first;
     return Flow::Jump;
   }
-  return split(x, i, parts);
-}
-
-Flow exitThread(Exec &x, const Instr &i, uint32_t mask) {
-  Fragment &f = x.fragment();
-  int32_t join = f.join;
-  if (f.mask == mask) {
-    x.warp.fragments.erase(x.warp.fragments.begin() + x.fragmentIndex);
-  } else {
-    f.mask &= ~mask;
-    ++f.pc;
-    x.cluster.park(x.warp, x.fragmentIndex);
-  }
-  x.cluster.exitLanes(x.warp, mask, join);
-  ++x.cluster.effects;
-  return Flow::Split;
+  return splitFragment(x, i, parts);
 }
 
 Flow trap(Exec &x, const Instr &i, uint32_t mask) {
@@ -112,6 +122,17 @@ Flow trap(Exec &x, const Instr &i, uint32_t mask) {
 }
 Flow nothing(Exec &, const Instr &, uint32_t) { return Flow::Next; }
 Flow pause(Exec &, const Instr &, uint32_t) { return Flow::Yield; }
+
+/// The labels of a .branchtargets list, looked up through the scopes.
+const std::vector<StringRef> *branchTable(Decoder &d, StringRef name) {
+  for (unsigned s = d.in->scope;; s = d.fn->scopes[s].parent) {
+    auto it = d.fn->scopes[s].branchTargets.find(name);
+    if (it != d.fn->scopes[s].branchTargets.end())
+      return &it->second;
+    if (s == d.fn->scopes[s].parent)
+      return nullptr;
+  }
+}
 
 } // namespace
 
@@ -140,14 +161,14 @@ bool decodeControl(Decoder &d) {
     }
     if (!d.expectOps(2) || !d.src(d.op(0), Type::B32, o.src[0]))
       return true;
-    auto it = d.fn->branchTargets.find(d.op(1).name);
-    if (d.op(1).kind != ptx::Operand::Name || it == d.fn->branchTargets.end()) {
+    const std::vector<StringRef> *names = branchTable(d, d.op(1).name);
+    if (d.op(1).kind != ptx::Operand::Name || !names) {
       d.fail("unknown branch table '" + d.op(1).name + "'");
       return true;
     }
-    std::vector<uint32_t> targets(it->second.size());
+    std::vector<uint32_t> targets(names->size());
     for (size_t k = 0; k < targets.size(); ++k)
-      if (!d.label(it->second[k], targets[k]))
+      if (!d.label((*names)[k], targets[k]))
         return true;
     o.fn = branchIndexed;
     o.flags |= flagBranch;
@@ -157,7 +178,8 @@ bool decodeControl(Decoder &d) {
   }
   if (base == "ret" || base == "exit") {
     d.take("uni");
-    o.fn = exitThread;
+    bool frames = base == "ret" && !d.kernel->callees.empty();
+    o.fn = frames ? returnThread : exitThread;
     o.aux = 1; // Recognised by the control-flow analysis.
     d.expectOps(0);
     return true;
@@ -180,6 +202,14 @@ bool decodeControl(Decoder &d) {
       d.failForm();
     o.fn = nothing;
     d.expectOps(0);
+    return true;
+  }
+  if (base == "pmevent") {
+    d.take("mask");
+    int64_t event;
+    o.fn = nothing;
+    if (d.expectOps(1))
+      d.immediate(d.op(0), event, "the event");
     return true;
   }
   if (base == "prefetch" || base == "prefetchu" || base == "applypriority" ||

@@ -526,7 +526,20 @@ bool decodeBulk(Decoder &d) {
                     .Case("b32", int(TmaType::U32))
                     .Case("b64", int(TmaType::U64))
                     .Default(-1);
-    if (type < 0 || !store) {
+    bool remote = !store && complete && spaces[1] == "shared::cta";
+    bool counts = c.op == TmaReduce::Inc || c.op == TmaReduce::Dec;
+    bool bitwise = c.op == TmaReduce::And || c.op == TmaReduce::Or ||
+                   c.op == TmaReduce::Xor;
+    bool orders = c.op == TmaReduce::Min || c.op == TmaReduce::Max;
+    bool floating = t == "f16" || t == "bf16" || t == "f32" || t == "f64";
+    bool legal = bitwise  ? t == "b32" || (t == "b64" && store)
+                 : counts ? t == "u32"
+                 : orders ? (floating ? store && t.ends_with("f16")
+                                      : t == "u32" || t == "s32" ||
+                                            (store && t != "b32" && t != "b64"))
+                          : t != "b32" && t != "b64" && t != "s64" &&
+                                (store || !floating);
+    if (type < 0 || !(store || remote) || !legal) {
       d.failForm();
       return true;
     }

@@ -25,7 +25,8 @@ bool takeSpace(Decoder &d, uint8_t &space) {
       {"shared::cluster", spaceSharedCluster},
       {"local", spaceLocal},
       {"param", spaceParam},
-      {"param::entry", spaceParam}};
+      {"param::entry", spaceParam},
+      {"param::func", spaceParam}};
   space = spaceGeneric;
   for (auto [name, s] : table)
     if (d.take(name)) {
@@ -216,10 +217,6 @@ bool decodeMemory(Decoder &d) {
   bool isLoad = base == "ld" || base == "ldu";
   if (!isLoad && base != "st")
     return false;
-  if (d.take("async") || d.take("bulk")) {
-    d.fail("unknown instruction '" + d.in->opcode + "'");
-    return true;
-  }
   Instr &o = *d.out;
   bool policy;
   takeSpace(d, o.space);
@@ -232,10 +229,6 @@ bool decodeMemory(Decoder &d) {
   unsigned typeBits = bitsOfType(t);
   if (count * typeBits > 256 || typeBits < 8) {
     d.failForm();
-    return true;
-  }
-  if (!isLoad && (o.space == spaceConst || o.space == spaceParam)) {
-    d.fail("store to the read-only space of '" + d.in->opcode + "'");
     return true;
   }
   bool shared = o.space == spaceShared || o.space == spaceSharedCluster;
@@ -257,6 +250,13 @@ bool decodeMemory(Decoder &d) {
       !d.address(where, o.src[0], wide))
     return true;
   o.aux = wide;
+  // Parameters of calls are a thread's own.
+  if (o.space == spaceParam && d.localAddress)
+    o.space = spaceLocal;
+  if (!isLoad && (o.space == spaceConst || o.space == spaceParam)) {
+    d.fail("store to the read-only space of '" + d.in->opcode + "'");
+    return true;
+  }
   if (policy && d.numOps() == 3 && !d.src(d.op(2), Type::B64, o.src[1]))
     return true;
   o.fn = pick(isLoad, t, regBits);

@@ -49,6 +49,8 @@ Hazards::Hazards(Cluster &cluster)
     bool plain = o.starts_with("ld.") || o.starts_with("st.");
     if (o.starts_with("atom.") || o.starts_with("red.") || (plain && strong))
       flags |= opAtomic;
+    if (o.starts_with("red.async") || o.starts_with("cp.reduce"))
+      flags |= opReduce;
     if (!plain && o.contains(".relaxed"))
       flags |= opRelaxed;
     opcodes.push_back(flags);

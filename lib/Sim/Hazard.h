@@ -200,7 +200,8 @@ private:
     opAfter = 8,
     opAtomic = 16,
     opRelaxed = 32,
-    opFence = 64 ///< Orders relaxed operations around it.
+    opFence = 64,  ///< Orders relaxed operations around it.
+    opReduce = 128 ///< Asynchronous reductions: their order does not matter.
   };
 
   Cluster &cluster;

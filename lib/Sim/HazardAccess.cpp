@@ -78,6 +78,13 @@ bool Hazards::ordered(Access &a, const AccessRecord &r, Cta &cta,
     }
     return true;
   }
+  auto reduces = [&](uint32_t instr) {
+    const Instr &i = cluster.launch.kernel->code[instr];
+    return (opcodes[i.opcode] & opReduce) != 0;
+  };
+  if (r.write && a.record.write && r.kind == AgentKind::Copy &&
+      reduces(r.instr) && reduces(a.record.instr))
+    return true;
   bool issued = r.warp == a.record.warp || clockAt(k.v, r.warp) >= r.issue;
   bool complete = clockAt(k.v, r.agent) >= r.epoch;
   switch (r.kind) {

@@ -57,13 +57,27 @@ struct Fragment {
   Wait wait;
 };
 
+/// Joins of calls are reached by `ret`, never by a pc.
+constexpr uint32_t callJoinPc = noIndex - 1;
+
+/// What a recursive function's frame held before it was entered again.
+struct SavedFrame {
+  std::vector<uint8_t> registers, local, localDefined;
+  std::vector<uint32_t> ready;
+  uint32_t stack[warpLanes];
+};
+
 /// A reconvergence point: lanes park here until all expected ones arrived or
-/// exited.
+/// exited. A call has one too: it is the frame that `ret` returns from.
 struct Join {
-  uint32_t pc = 0;
+  uint32_t pc = 0;     ///< Where lanes park.
+  uint32_t resume = 0; ///< Where they go on.
   uint32_t expected = 0, arrived = 0;
   int32_t parent = -1;
   bool active = false;
+  uint32_t call = noIndex; ///< The call instruction of a frame.
+  uint32_t callee = 0, depth = 0;
+  std::shared_ptr<SavedFrame> saved;
 };
 
 struct AlignedFree {
@@ -97,8 +111,9 @@ struct Warp {
   bool anyPending = false;
   std::vector<Fragment> fragments;
   std::vector<Join> joins;
-  uint32_t carry = 0;         ///< CC.CF per lane.
-  std::vector<uint8_t> local; ///< 32 lanes after one another.
+  uint32_t carry = 0;             ///< CC.CF per lane.
+  uint32_t stack[warpLanes] = {}; ///< Top of alloca's stack.
+  std::vector<uint8_t> local;     ///< 32 lanes after one another.
   std::vector<uint8_t> localDefined;
   std::vector<LaneCopy> laneCopies;
   uint32_t laneGroup[warpLanes] = {}; ///< Number of the open cp.async group.

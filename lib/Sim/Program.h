@@ -28,6 +28,10 @@ constexpr uint64_t sharedWindow = 0x0000000100000000ull; // + rank << 24
 constexpr uint64_t localWindow = 0x0000000200000000ull;
 constexpr uint64_t paramWindow = 0x0000000300000000ull;
 constexpr uint64_t windowSize = 0x0000000100000000ull;
+constexpr uint64_t codeBase = 0x0000000400000000ull; // device functions
+constexpr uint64_t codeStep = 16;
+/// What alloca may take of a thread's local memory.
+constexpr uint32_t stackBytes = 16384;
 constexpr uint64_t moduleBase = 0x0000010000000000ull; // .global and .const
 constexpr uint64_t bufferBase = 0x0000020000000000ull; // mapped buffers
 /// As on hardware since sm_90, the first KiB of shared memory is reserved, so
@@ -227,6 +231,26 @@ enum class Special : uint8_t {
   AggrSmemSize,
   Zero // reserved_smem_offset_begin and the like
 };
+/// Bytes of a thread's local memory.
+struct LocalRange {
+  uint32_t offset = 0, bytes = 0;
+};
+/// A device function of a kernel.
+struct CalleeInfo {
+  std::string name;
+  uint64_t address = 0; ///< Of the function, for indirect calls.
+  uint32_t entry = 0, firstRegister = 0, registerCount = 0;
+  std::vector<LocalRange> params, returns;
+  std::vector<LocalRange> variables; ///< All of its local memory.
+  /// Register file places (offset, bytes) of a recursive function.
+  std::vector<std::pair<uint32_t, uint32_t>> registers;
+  bool recursive = false;
+};
+struct CallInfo {
+  uint32_t callee = noIndex; ///< noIndex: indirect, by src[0].
+  std::vector<LocalRange> args, results;
+};
+
 struct SpecialInit {
   Special what;
   uint32_t off;
@@ -242,6 +266,8 @@ struct Kernel {
   std::vector<TensorInfo> tensor;
   std::vector<CopyInfo> copies;
   std::vector<std::vector<uint32_t>> branchTables;
+  std::vector<CalleeInfo> callees;
+  std::vector<CallInfo> calls;
   std::vector<std::string> regNames;
   /// Initial ready masks, two a register: a register of at most 32 bits (and
   /// one of 128) has only the first, the second is always set.
@@ -252,6 +278,8 @@ struct Kernel {
   std::vector<std::pair<uint32_t, uint8_t>> sharedConstants;
   uint32_t registerBytes = 0;
   uint32_t localBytes = 0;
+  uint32_t stackBegin = 0; ///< Of alloca, behind the variables.
+  bool usesStack = false;
   uint32_t sharedBytes = 0; ///< Static, without the reserved first KiB.
   uint32_t dynamicAlign = 16;
   uint32_t paramBytes = 0;

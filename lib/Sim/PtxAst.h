@@ -38,6 +38,7 @@ struct Operand {
     Vector,  ///< {elems...}
     Pair,    ///< elems[0] | elems[1]
     Address, ///< [elems[0] + offset, elems[1...]]
+    List,    ///< (elems...) of a call
     Sink     ///< _
   } kind = Sink;
   bool negated = false; ///< !p
@@ -80,6 +81,7 @@ struct Variable {
   uint64_t bytes = 0;
   bool dynamic = false; ///< .extern .shared x[]
   bool external = false;
+  bool parameter = false; ///< .param of a body: space Local, one a thread.
   unsigned line = 0;
   std::vector<uint8_t> init; ///< Empty, or `bytes` bytes.
   std::vector<Relocation> relocations;
@@ -93,6 +95,11 @@ struct Register {
   std::string spelling() const;
 };
 
+struct Param {
+  StringRef name;
+  uint32_t offset = 0, size = 0, align = 1;
+};
+
 struct Scope {
   unsigned parent = 0; ///< The outermost scope is its own parent.
   llvm::StringMap<std::pair<uint32_t, uint32_t>>
@@ -100,21 +107,30 @@ struct Scope {
   llvm::StringMap<uint32_t> registers;
   llvm::StringMap<uint32_t> labels;    ///< Instruction index.
   llvm::StringMap<uint32_t> variables; ///< Index into Function::variables.
+  /// name: .branchtargets lists.
+  llvm::StringMap<std::vector<StringRef>> branchTargets;
 };
 
 struct SourceLoc {
   unsigned file = 0, line = 0, column = 0;
 };
 
-struct Param {
+/// A device function that was linked into an entry (PtxLink.cpp).
+struct Callee {
   StringRef name;
-  uint32_t offset = 0, size = 0, align = 1;
+  uint32_t entry = 0; ///< Instruction index.
+  uint32_t firstRegister = 0, registerCount = 0;
+  uint32_t firstVariable = 0, variableCount = 0;
+  std::vector<uint32_t> params, returns; ///< Indices into variables.
+  bool recursive = false;
 };
 
 struct Function {
   StringRef name;
   unsigned line = 0;
+  bool isEntry = true;
   std::vector<Param> params;
+  std::vector<Param> returns; ///< Of device functions.
   std::array<uint32_t, 3> reqntid = {0, 0, 0}, maxntid = {0, 0, 0};
   std::array<uint32_t, 3> reqncluster = {0, 0, 0};
   uint32_t minnctapersm = 0, maxnreg = 0;
@@ -123,8 +139,7 @@ struct Function {
   std::vector<Scope> scopes;
   std::vector<Variable> variables; ///< .local and .shared of the body.
   std::vector<SourceLoc> locs;
-  /// name: .branchtargets lists.
-  llvm::StringMap<std::vector<StringRef>> branchTargets;
+  std::vector<Callee> callees; ///< Of a linked entry.
 };
 
 struct ModuleAst {
@@ -132,13 +147,22 @@ struct ModuleAst {
   std::string text;
   std::string version, target;
   std::vector<Variable> variables;
-  std::vector<Function> functions;
-  llvm::StringMap<bool> knownFunctions; ///< .func names, declared or defined.
+  std::vector<Function> functions; ///< Entries and device functions.
+  /// Device functions: index into `functions`, or noBody when only declared.
+  llvm::StringMap<uint32_t> deviceFunctions;
+  static constexpr uint32_t noBody = ~0u;
   std::vector<std::pair<unsigned, std::string>> files; ///< .file numbers.
 };
 
 /// Parses `text` (kept in the result). Errors: "file:LINE: error: message".
 llvm::Error parseModule(ModuleAst &module);
+
+/// The device functions that an entry reaches, copied behind its own code with
+/// registers, variables and scopes of their own. Returns `entry` itself when it
+/// reaches none. Null after an error, which goes to `line` and `error`.
+const Function *linkCallees(const ModuleAst &module, const Function &entry,
+                            Function &storage, unsigned &line,
+                            std::string &error);
 
 /// Makes an error of the form that all messages about PTX text have.
 llvm::Error ptxError(StringRef file, unsigned line, const llvm::Twine &message);

@@ -196,68 +196,6 @@ bool Parser::parseDims(std::array<uint32_t, 3> &out) {
   return false;
 }
 
-bool Parser::parseParamList(Function &fn) {
-  if (!lex.accept('('))
-    return false;
-  if (lex.accept(')'))
-    return false;
-  uint64_t offset = 0;
-  do {
-    lex.skip();
-    if (lex.dottedWord() != ".param")
-      return fail("expected '.param' in the parameter list of '" + fn.name +
-                  "'");
-    Param param;
-    uint64_t align = 0;
-    unsigned elementBytes = 0;
-    while (lex.peek() == '.') {
-      StringRef word = lex.dottedWord();
-      if (word == ".align") {
-        // `.ptr .global .align 1` describes the pointee, not the parameter.
-        if (unsignedInt(align, "'.align'"))
-          return true;
-        if (elementBytes)
-          align = 0;
-      } else if (word == ".ptr" || word == ".global" || word == ".const" ||
-                 word == ".shared" || word == ".local") {
-        continue;
-      } else if (unsigned bytes = bytesOfType(word)) {
-        elementBytes = bytes;
-      } else {
-        return fail("unknown parameter attribute '" + word + "'");
-      }
-    }
-    if (!elementBytes)
-      return fail("expected a type for a parameter of '" + fn.name + "'");
-    param.name = lex.identifier();
-    if (param.name.empty())
-      return fail("expected a parameter name, but got " + lex.near());
-    uint64_t count = 1;
-    if (lex.accept('[')) {
-      if (unsignedInt(count, "the parameter's size") ||
-          expect(']', "after the parameter's size"))
-        return true;
-    }
-    if (count == 0 || count > 65536)
-      return fail("parameter '" + param.name + "' has " + Twine(count) +
-                  " elements, the limit is 65536");
-    if (!align)
-      align = elementBytes;
-    if (align & (align - 1) || align > 4096)
-      return fail("alignment " + Twine(align) +
-                  " is no power of two up to 4096");
-    offset = (offset + align - 1) & ~(align - 1);
-    param.offset = uint32_t(offset);
-    param.size = uint32_t(count * elementBytes);
-    param.align = uint32_t(align);
-    offset += param.size;
-    if (offset > 65536)
-      return fail("parameters of '" + fn.name + "' exceed 65536 bytes");
-    fn.params.push_back(param);
-  } while (lex.accept(','));
-  return expect(')', "after the parameters");
-}
-
 bool Parser::parseEntryDirectives(Function &fn) {
   while (lex.peek() == '.') {
     StringRef word = lex.dottedWord();
@@ -303,40 +241,17 @@ bool Parser::parseEntry() {
   for (const Function &other : module.functions)
     if (other.name == fn.name)
       return fail("entry '" + fn.name + "' is defined twice");
-  if (parseParamList(fn) || parseEntryDirectives(fn))
+  if (parseParamList(fn.name, fn.params) || parseEntryDirectives(fn))
     return true;
+  for (const Param &p : fn.params)
+    if (p.size == 0)
+      return fail("parameter '" + p.name + "' of an entry has no size");
   if (lex.accept(';'))
     return false; // A declaration.
   if (parseBody(fn))
     return true;
   module.functions.push_back(std::move(fn));
   return false;
-}
-
-/// Device functions cannot be called here (LLVM inlines them), so a declaration
-/// or a body is passed over; an instruction that calls one is an error.
-bool Parser::parseDeviceFunction() {
-  while (!lex.atEnd()) {
-    char c = lex.peek();
-    if (c == ';') {
-      lex.accept(';');
-      return false;
-    }
-    if (c == '{')
-      return lex.skipBraces() ? false : fail("unterminated '.func'");
-    if (c == '"') {
-      StringRef ignored;
-      if (!lex.quoted(ignored))
-        return fail("unterminated string");
-      continue;
-    }
-    StringRef word = lex.identifier();
-    if (!word.empty())
-      module.knownFunctions[word] = true;
-    else
-      lex.accept(c);
-  }
-  return fail("unterminated '.func'");
 }
 
 bool Parser::parseInitialiserElement(Variable &var, unsigned elementBytes,

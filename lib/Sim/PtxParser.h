@@ -24,15 +24,19 @@ private:
   bool parseVersionHeader(StringRef directive);
   bool parseFileDirective();
   bool parseEntry();
-  bool parseParamList(Function &fn);
   bool parseEntryDirectives(Function &fn);
-  bool parseDeviceFunction();
   bool parseVariables(Space space, bool external, std::vector<Variable> &out);
   bool parseInitialiser(Variable &var, unsigned elementBytes, uint64_t &at,
                         unsigned depth);
   bool parseInitialiserElement(Variable &var, unsigned elementBytes,
                                uint64_t &at);
   bool parseDims(std::array<uint32_t, 3> &out);
+
+  // Device functions and calls (PtxParserCall.cpp).
+  bool parseParamList(StringRef owner, std::vector<Param> &params);
+  bool parseDeviceFunction();
+  bool parsePrototype();
+  bool parseArgumentList(Function &fn, Operand &out);
 
   // Function bodies (PtxParserBody.cpp).
   bool parseBody(Function &fn);

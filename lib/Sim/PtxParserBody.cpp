@@ -242,7 +242,8 @@ bool Parser::parseBodyDirective(Function &fn, StringRef word, unsigned line) {
     lex.dottedWord();
     return lex.skipBraces() ? false : fail("unterminated '.section'");
   }
-  if (word == ".local" || word == ".shared" || word == ".extern") {
+  if (word == ".local" || word == ".shared" || word == ".extern" ||
+      word == ".param") {
     bool external = word == ".extern";
     if (external) {
       lex.skip();
@@ -251,9 +252,11 @@ bool Parser::parseBodyDirective(Function &fn, StringRef word, unsigned line) {
         return failAt(line, "expected '.shared' after '.extern' in a body");
     }
     size_t before = fn.variables.size();
-    if (parseVariables(word == ".local" ? Space::Local : Space::Shared,
+    if (parseVariables(word == ".shared" ? Space::Shared : Space::Local,
                        external, fn.variables))
       return true;
+    for (size_t i = before; i < fn.variables.size(); ++i)
+      fn.variables[i].parameter = word == ".param";
     for (size_t i = before; i < fn.variables.size(); ++i)
       if (!fn.scopes[scope]
                .variables.try_emplace(fn.variables[i].name, uint32_t(i))
@@ -301,8 +304,17 @@ bool Parser::parseStatement(Function &fn) {
         if (targets.back().empty())
           return fail("expected a label in '.branchtargets'");
       } while (lex.accept(','));
-      fn.branchTargets[name] = std::move(targets);
+      fn.scopes[scope].branchTargets[name] = std::move(targets);
       return expect(';', "after '.branchtargets'");
+    }
+    if (word == ".callprototype")
+      return parsePrototype();
+    if (word == ".calltargets") {
+      do {
+        if (lex.identifier().empty())
+          return fail("expected a function in '.calltargets'");
+      } while (lex.accept(','));
+      return expect(';', "after '.calltargets'");
     }
     return parseBodyDirective(fn, word, instr.line);
   }
@@ -314,10 +326,9 @@ bool Parser::parseStatement(Function &fn) {
   bool first = true;
   do {
     Operand operand;
-    if (lex.peek() == '(')
-      return failAt(instr.line, "unsupported instruction '" + instr.opcode +
-                                    "': function calls are not simulated");
-    if (parseOperand(fn, operand, first))
+    bool list = lex.peek() == '(' && instr.parts.front() == "call";
+    if (list ? parseArgumentList(fn, operand)
+             : parseOperand(fn, operand, first))
       return true;
     first = false;
     instr.operands.push_back(std::move(operand));

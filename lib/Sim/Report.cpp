@@ -82,7 +82,7 @@ void Cluster::reportDeadlock(const char *why) {
         if (j.active && j.arrived)
           d.notes.push_back(where + " lanes " + hex(j.arrived) +
                             " wait for the rest of the warp before line " +
-                            std::to_string(kernel.code[j.pc].line));
+                            std::to_string(kernel.code[j.resume].line));
     }
   errors.push_back(std::move(d));
 }

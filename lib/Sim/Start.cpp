@@ -116,6 +116,7 @@ static void startWarp(const LaunchState &launch, Cta &cta, Warp &warp) {
   warp.pending.assign(kernel.regNames.size(), 0);
   warp.local.assign(size_t(kernel.localBytes) * warpLanes, 0);
   warp.localDefined.assign(warp.local.size(), 0);
+  std::fill_n(warp.stack, warpLanes, kernel.stackBegin);
   SpecialFiller filler(launch, cta, warp);
   for (const SpecialInit &s : kernel.specials)
     for (unsigned l = 0; l < warpLanes; ++l) {
