@@ -518,10 +518,14 @@ bool Decoder::specialRegister(StringRef name, unsigned bits, Src &s) {
                   .Case("%dynamic_smem_size", int(Special::DynamicSmemSize))
                   .Case("%total_smem_size", int(Special::TotalSmemSize))
                   .Case("%aggr_smem_size", int(Special::AggrSmemSize))
+                  .Case("%reserved_smem_offset_begin", int(Special::Zero))
+                  .Case("%reserved_smem_offset_end", int(Special::ReservedEnd))
+                  .Case("%reserved_smem_offset_cap", int(Special::ReservedEnd))
+                  .Case("%current_graph_exec", int(Special::Zero))
                   .Default(-1);
   if (what < 0)
     return false;
-  bool wide = what == int(Special::GridId);
+  bool wide = what == int(Special::GridId) || name == "%current_graph_exec";
   // %tid.x and the like may also be read as 16 bits.
   if (bits != 32 && bits != 16 && !(wide && bits == 64)) {
     fail("special register '" + name + "' cannot be read as " + Twine(bits) +

@@ -151,6 +151,8 @@ bool decodeHalf(Decoder &d);
 bool decodeMath(Decoder &d);
 bool decodeCompare(Decoder &d);
 bool decodeConvert(Decoder &d);
+/// cvt.rs and cvt.pack, for decodeConvert.
+bool decodeConvertRandom(Decoder &d);
 bool decodeMove(Decoder &d);
 bool decodeControl(Decoder &d);
 bool decodeRegisters(Decoder &d);

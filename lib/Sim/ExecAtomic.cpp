@@ -12,6 +12,9 @@
 
 #include "llvm/ADT/Twine.h"
 
+#include <cmath>
+#include <mutex>
+
 namespace flamia {
 namespace sim {
 
@@ -21,35 +24,53 @@ namespace {
 
 enum class Op : uint8_t { Add, Min, Max, And, Or, Xor, Inc, Dec, Exch, Cas };
 
-float addFloat(float a, float b) { return canonical(a + b); }
+bool isHalfType(Type t) {
+  return t == Type::F16 || t == Type::BF16 || t == Type::F16x2 ||
+         t == Type::BF16x2;
+}
+
+/// Sum, minimum or maximum of two f16 or bf16 numbers. NaN loses.
+uint16_t combineHalf(Op op, bool half, uint16_t a, uint16_t b) {
+  float x = bitsToFloat(half ? f16ToF32(a) : bf16ToF32(a)),
+        y = bitsToFloat(half ? f16ToF32(b) : bf16ToF32(b));
+  if (op == Op::Add) {
+    uint32_t s = floatToBits(x + y);
+    return half ? f32ToF16(s) : f32ToBf16(s);
+  }
+  if (x != x || y != y)
+    return x != x && y != y ? 0x7FFF : x != x ? b : a;
+  if (x == y) // -0 is less than +0.
+    return (op == Op::Max) == std::signbit(x) ? b : a;
+  return (op == Op::Max) == (x > y) ? a : b;
+}
+
+/// Floating-point operations on a word of one, two or four elements.
+template <typename T>
+T combineFloat(Op op, Type t, T old, T v) {
+  if (isHalfType(t)) {
+    bool half = t == Type::F16 || t == Type::F16x2;
+    uint64_t r = 0;
+    for (unsigned k = 0; k < sizeof(T) / 2; ++k)
+      r |= uint64_t(combineHalf(op, half, uint16_t(uint64_t(old) >> (16 * k)),
+                                uint16_t(uint64_t(v) >> (16 * k))))
+           << (16 * k);
+    return T(r);
+  }
+  if (t == Type::F32)
+    return T(floatToBits(
+        canonical(bitsToFloat(uint32_t(old)) + bitsToFloat(uint32_t(v)))));
+  double a = bitsToDouble(uint64_t(old)), b = bitsToDouble(uint64_t(v));
+  return T(doubleToBits(keepNaN(a + b, a, b)));
+}
 
 template <typename T>
 T combine(Op op, Type t, T old, T v, T c) {
   using S = std::make_signed_t<T>;
   bool isSigned = isSignedType(t);
+  if (isFloatType(t))
+    return combineFloat(op, t, old, v);
   switch (op) {
   case Op::Add:
-    if (t == Type::F32)
-      return T(floatToBits(
-          addFloat(bitsToFloat(uint32_t(old)), bitsToFloat(uint32_t(v)))));
-    if (t == Type::F64)
-      return T(doubleToBits(
-          canonical(bitsToDouble(uint64_t(old)) + bitsToDouble(uint64_t(v)))));
-    if (t == Type::F16 || t == Type::BF16 || t == Type::F16x2 ||
-        t == Type::BF16x2) {
-      bool half = t == Type::F16 || t == Type::F16x2;
-      uint64_t r = 0;
-      for (unsigned k = 0; k < sizeof(T) / 2; ++k) {
-        uint16_t a = uint16_t(uint64_t(old) >> (16 * k)),
-                 b = uint16_t(uint64_t(v) >> (16 * k));
-        float s = half ? bitsToFloat(f16ToF32(a)) + bitsToFloat(f16ToF32(b))
-                       : bitsToFloat(bf16ToF32(a)) + bitsToFloat(bf16ToF32(b));
-        uint16_t h =
-            half ? f32ToF16(floatToBits(s)) : f32ToBf16(floatToBits(s));
-        r |= uint64_t(h) << (16 * k);
-      }
-      return T(r);
-    }
     return T(old + v);
   case Op::Min:
     return isSigned ? (S(v) < S(old) ? v : old) : (v < old ? v : old);
@@ -73,37 +94,145 @@ T combine(Op op, Type t, T old, T v, T c) {
   return old;
 }
 
+/// Applies the operation to one word, which is another thread's, too.
 template <typename T>
-Flow atomic(Exec &x, const Instr &i, uint32_t mask) {
-  Op op = Op(i.imm >> 56 & 0xFF);
-  bool wide = i.aux & 1, hasResult = i.aux & 2;
+T update(T *word, Op op, Type t, T v, T c) {
+  T old = __atomic_load_n(word, __ATOMIC_RELAXED), next;
+  do {
+    next = combine<T>(op, t, old, v, c);
+  } while (!__atomic_compare_exchange_n(word, &old, next, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  return old;
+}
+
+Op opOf(const Instr &i) { return Op(i.imm >> 56 & 0xFF); }
+uint64_t addressOf(Exec &x, const Instr &i, int lane) {
   Instr plain = i; // The offset without the operation code.
   plain.imm = int64_t(uint64_t(i.imm) << 8) >> 8;
-  const T *v = x.lanes<T>(i.src[1]), *c = x.lanes<T>(i.src[2]);
-  T *d = hasResult ? x.lanes<T>(i.dst[0]) : nullptr;
-  alignas(64) T result[warpLanes];
-  for (uint32_t m = mask; m; m &= m - 1) {
-    int l = __builtin_ctz(m);
-    uint64_t address = x.addressOf(plain, i.src[0], wide, l);
-    uint8_t *p = x.resolve(i, i.space, address, sizeof(T), Exec::Update, l);
-    if (!p || !x.requireDefined(i, i.space, address, sizeof(T), l) ||
-        !x.markDefined(i, i.space, address, sizeof(T), l))
-      return Flow::Fail;
-    T *word = reinterpret_cast<T *>(p);
-    T old = __atomic_load_n(word, __ATOMIC_RELAXED), next;
-    do {
-      next = combine<T>(op, i.type, old, v[l], c[l]);
-    } while (!__atomic_compare_exchange_n(word, &old, next, false,
-                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-    result[l] = old;
-  }
-  if (d)
-    forLanes(mask, [&](int l) { d[l] = result[l]; });
+  return x.addressOf(plain, i.src[0], i.aux & 1, lane);
+}
+
+/// The bytes that a lane updates, null after an error.
+uint8_t *resolveWord(Exec &x, const Instr &i, uint64_t address, unsigned size,
+                     int lane) {
+  uint8_t *p = x.resolve(i, i.space, address, size, Exec::Update, lane);
+  if (!p || !x.requireDefined(i, i.space, address, size, lane) ||
+      !x.markDefined(i, i.space, address, size, lane))
+    return nullptr;
+  return p;
+}
+
+void countBytes(Exec &x, const Instr &i, unsigned size, uint32_t mask) {
   Bytes counter = i.space == spaceShared || i.space == spaceSharedCluster
                       ? Bytes::AtomicShared
                       : Bytes::AtomicGlobal;
-  x.cluster.bytes[unsigned(counter)] += sizeof(T) * __builtin_popcount(mask);
+  x.cluster.bytes[unsigned(counter)] += size * __builtin_popcount(mask);
+}
+
+template <typename T>
+Flow atomic(Exec &x, const Instr &i, uint32_t mask) {
+  Op op = opOf(i);
+  const T *v = x.lanes<T>(i.src[1]), *c = x.lanes<T>(i.src[2]);
+  T *d = i.aux & 2 ? x.lanes<T>(i.dst[0]) : nullptr;
+  alignas(64) T result[warpLanes];
+  for (uint32_t m = mask; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
+    uint8_t *p = resolveWord(x, i, addressOf(x, i, l), sizeof(T), l);
+    if (!p)
+      return Flow::Fail;
+    result[l] = update(reinterpret_cast<T *>(p), op, i.type, v[l], c[l]);
+  }
+  if (d)
+    forLanes(mask, [&](int l) { d[l] = result[l]; });
+  countBytes(x, i, sizeof(T), mask);
   return Flow::Next;
+}
+
+/// Vector forms: each element is an operation of its own, in one access.
+/// Kernel::vec holds the results (unless red) and then the values.
+template <typename T>
+Flow atomicVector(Exec &x, const Instr &i, uint32_t mask) {
+  bool hasResult = i.aux & 2;
+  unsigned count = hasResult ? i.vecCount / 2 : i.vecCount;
+  unsigned first = hasResult ? count : 0;
+  Op op = opOf(i);
+  alignas(64) T result[8][warpLanes];
+  for (uint32_t m = mask; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
+    uint8_t *p = resolveWord(x, i, addressOf(x, i, l), count * sizeof(T), l);
+    if (!p)
+      return Flow::Fail;
+    for (unsigned k = 0; k < count; ++k)
+      result[k][l] = update(reinterpret_cast<T *>(p) + k, op, i.type,
+                            x.lanes<T>(x.vec(i, first + k))[l], T(0));
+  }
+  for (unsigned k = 0; hasResult && k < count; ++k)
+    forLanes(mask, [&](int l) { x.lanes<T>(x.vec(i, k))[l] = result[k][l]; });
+  countBytes(x, i, count * sizeof(T), mask);
+  return Flow::Next;
+}
+
+struct Quad {
+  uint64_t lo, hi;
+};
+
+/// exch and cas of 128 bits. One lock: there is no such host atomic everywhere.
+Flow atomicQuad(Exec &x, const Instr &i, uint32_t mask) {
+  static std::mutex lock;
+  Op op = opOf(i);
+  const Quad *v = x.lanes<Quad>(i.src[1]), *c = x.lanes<Quad>(i.src[2]);
+  Quad result[warpLanes];
+  for (uint32_t m = mask; m; m &= m - 1) {
+    int l = __builtin_ctz(m);
+    uint8_t *p = resolveWord(x, i, addressOf(x, i, l), sizeof(Quad), l);
+    if (!p)
+      return Flow::Fail;
+    std::lock_guard<std::mutex> hold(lock);
+    std::memcpy(&result[l], p, sizeof(Quad));
+    bool same = result[l].lo == v[l].lo && result[l].hi == v[l].hi;
+    if (op == Op::Exch || same)
+      std::memcpy(p, op == Op::Exch ? &v[l] : &c[l], sizeof(Quad));
+  }
+  Quad *d = x.lanes<Quad>(i.dst[0]);
+  forLanes(mask, [&](int l) { d[l] = result[l]; });
+  countBytes(x, i, sizeof(Quad), mask);
+  return Flow::Next;
+}
+
+/// Whether PTX has the operation for the type; `vector`: elements, 1 for none.
+bool isForm(Op op, Type t, unsigned vector, bool isRed, bool global) {
+  unsigned bits = bitsOfType(t);
+  bool minMax = op == Op::Min || op == Op::Max;
+  if (vector > 1) {
+    if (!global)
+      return false;
+    if (t == Type::F32)
+      return op == Op::Add && vector <= 4;
+    return isHalfType(t) && (op == Op::Add || minMax) && bits * vector <= 128;
+  }
+  if (isRed && op >= Op::Exch)
+    return false;
+  switch (op) {
+  case Op::Add:
+    return isFloatType(t) ? t != Type::F32x2
+                          : t == Type::U32 || t == Type::S32 || t == Type::U64;
+  case Op::Min:
+  case Op::Max:
+    return t == Type::U32 || t == Type::S32 || t == Type::U64 || t == Type::S64;
+  case Op::And:
+  case Op::Or:
+  case Op::Xor:
+    return t == Type::B32 || t == Type::B64;
+  case Op::Inc:
+  case Op::Dec:
+    return t == Type::U32;
+  case Op::Exch:
+    return t == Type::B32 || t == Type::B64 || t == Type::B128;
+  case Op::Cas:
+    return t == Type::B16 || t == Type::B32 || t == Type::B64 ||
+           t == Type::B128;
+  }
+  return false;
 }
 
 } // namespace
@@ -113,10 +242,6 @@ bool decodeAtomic(Decoder &d) {
   bool isRed = base == "red";
   if (base != "atom" && !isRed)
     return false;
-  if (d.take("async")) {
-    d.fail("unknown instruction '" + d.in->opcode + "'");
-    return true;
-  }
   Instr &o = *d.out;
   static const std::pair<const char *, Op> table[] = {
       {"add", Op::Add},   {"min", Op::Min}, {"max", Op::Max}, {"and", Op::And},
@@ -132,46 +257,63 @@ bool decodeAtomic(Decoder &d) {
   takeSpace(d, o.space);
   bool policy;
   takeMemoryHints(d, policy);
-  d.take("noftz");
-  Type t;
-  if (!d.needType(t))
-    return true;
-  bool floating = isFloatType(t);
+  bool noftz = d.take("noftz");
+  StringRef vector = d.takeAny({"v2", "v4", "v8"});
+  unsigned count = vector.empty() ? 1 : unsigned(vector[1] - '0');
+  Type t = d.takeType();
+  // Vector forms may name the type before the operation.
+  if (t == Type::None && count > 1)
+    t = typeByName(d.takeAny({"f32", "f16", "bf16", "f16x2", "bf16x2"}));
   unsigned bits = bitsOfType(t);
-  bool ok = found && !policy && t != Type::F32x2 &&
-            (bits == 32 || bits == 64 || (bits == 16 && op == Op::Cas) ||
-             (bits == 16 && floating)) &&
-            (!floating || op == Op::Add) && !(isRed && op >= Op::Exch);
-  if (!ok) {
+  bool global = o.space == spaceGlobal || o.space == spaceGeneric;
+  if (!found || !isForm(op, t, count, isRed, global) ||
+      (isHalfType(t) ? !noftz : noftz)) {
     d.failForm();
     return true;
   }
   bool isCas = op == Op::Cas;
-  size_t count = (isRed ? 0 : 1) + 2 + (isCas ? 1 : 0);
-  if (!d.expectOps(count))
+  if (!d.expectOps((isRed ? 0 : 1) + 2 + isCas + policy))
     return true;
-  Type value = floating && bits == 16                  ? Type::B16
-               : t == Type::F16x2 || t == Type::BF16x2 ? Type::B32
-                                                       : t;
+  Type value = !isHalfType(t) ? t : bits == 16 ? Type::B16 : Type::B32;
   size_t k = isRed ? 0 : 1;
   bool wide = false;
-  if (!d.address(d.op(k), o.src[0], wide) ||
-      !d.src(d.op(k + 1), value, o.src[1]))
+  if (!d.address(d.op(k), o.src[0], wide))
+    return true;
+  o.aux = (wide ? 1u : 0u) | (isRed ? 0u : 2u);
+  o.type = t;
+  o.imm =
+      int64_t((uint64_t(o.imm) & 0x00FFFFFFFFFFFFFFull) | uint64_t(op) << 56);
+  o.flags |= flagEffect;
+  o.unit = o.space == spaceShared ? Unit::Shared : Unit::Memory;
+  if (policy && !d.src(d.op(d.numOps() - 1), Type::B64, o.src[3]))
+    return true;
+  if (count > 1) {
+    for (size_t n : {size_t(0), k + 1}) {
+      const ptx::Operand &v = d.op(n);
+      if (v.kind == ptx::Operand::Address) // red has no result.
+        continue;
+      if (v.kind != ptx::Operand::Vector || v.elems.size() != count) {
+        d.fail("expected " + llvm::Twine(count) + " registers in '" +
+               d.in->opcode + "'");
+        return true;
+      }
+      if (n <= k ? !d.vectorDst(v, bits) : !d.vectorSrc(v, value))
+        return true;
+    }
+    o.fn = bits == 16 ? atomicVector<uint16_t> : atomicVector<uint32_t>;
+    return true;
+  }
+  if (!d.src(d.op(k + 1), value, o.src[1]))
     return true;
   o.src[2] = o.src[1];
   if (isCas && !d.src(d.op(k + 2), value, o.src[2]))
     return true;
-  o.aux = (wide ? 1u : 0u) | (isRed ? 0u : 2u);
   if (!isRed && !d.dst(d.op(0), bits, o.dst[0]))
     return true;
-  o.type = t;
-  o.imm =
-      int64_t((uint64_t(o.imm) & 0x00FFFFFFFFFFFFFFull) | uint64_t(op) << 56);
-  o.fn = bits == 16   ? atomic<uint16_t>
-         : bits == 32 ? atomic<uint32_t>
-                      : atomic<uint64_t>;
-  o.flags |= flagEffect;
-  o.unit = o.space == spaceShared ? Unit::Shared : Unit::Memory;
+  o.fn = bits == 16    ? atomic<uint16_t>
+         : bits == 32  ? atomic<uint32_t>
+         : bits == 128 ? atomicQuad
+                       : atomic<uint64_t>;
   return true;
 }
 

@@ -36,7 +36,6 @@ enum class Bool : uint8_t { None, And, Or, Xor };
 
 constexpr uint32_t flagFtz = 1 << 16;
 constexpr uint32_t flagNegate = 1 << 17; ///< !c
-constexpr uint32_t flagFloat = 1 << 18;  ///< set: the result is 1.0f
 inline Cmp cmpOf(const Instr &i) { return Cmp(i.aux & 0xFF); }
 inline Bool boolOf(const Instr &i) { return Bool(i.aux >> 8 & 0xFF); }
 
@@ -146,12 +145,34 @@ Flow setpPair(Exec &x, const Instr &i, uint32_t m) {
   x.setMask(i.dst[1], q, m);
   return Flow::Next;
 }
+/// Writes `one` (Instr::imm) where the comparison holds, else 0.
+template <typename T>
+Flow writeSet(Exec &x, const Instr &i, uint32_t m, uint32_t r) {
+  T one = T(i.imm);
+  return mapLanes<T>(x, i.dst[0], m,
+                     [&](unsigned l) { return r >> l & 1 ? one : T(0); });
+}
 template <typename T>
 Flow setValue(Exec &x, const Instr &i, uint32_t m) {
   uint32_t r = combine(x, i, compare<T>(x, i));
-  uint32_t one = i.aux & flagFloat ? floatToBits(1.0f) : ~0u;
-  return mapLanes<uint32_t>(x, i.dst[0], m,
-                            [&](unsigned l) { return r >> l & 1 ? one : 0; });
+  return i.bytes == 2 ? writeSet<uint16_t>(x, i, m, r)
+                      : writeSet<uint32_t>(x, i, m, r);
+}
+template <bool Bf>
+Flow setHalf(Exec &x, const Instr &i, uint32_t m) {
+  uint32_t r = combine(x, i, compareHalf<Bf>(x, i, 0, false));
+  return i.bytes == 2 ? writeSet<uint16_t>(x, i, m, r)
+                      : writeSet<uint32_t>(x, i, m, r);
+}
+/// Each half on its own.
+template <bool Bf>
+Flow setPair(Exec &x, const Instr &i, uint32_t m) {
+  uint32_t lo = combine(x, i, compareHalf<Bf>(x, i, 0, true));
+  uint32_t hi = combine(x, i, compareHalf<Bf>(x, i, 1, true));
+  uint32_t one = uint32_t(i.imm) & 0xFFFF;
+  return mapLanes<uint32_t>(x, i.dst[0], m, [&](unsigned l) {
+    return (lo >> l & 1 ? one : 0) | (hi >> l & 1 ? one << 16 : 0);
+  });
 }
 
 template <typename T>
@@ -244,6 +265,19 @@ ExecFn pickSetp(Type t) {
 }
 ExecFn pickSet(Type t) {
   switch (t) {
+  case Type::B16:
+  case Type::U16:
+    return setValue<uint16_t>;
+  case Type::S16:
+    return setValue<int16_t>;
+  case Type::F16:
+    return setHalf<false>;
+  case Type::BF16:
+    return setHalf<true>;
+  case Type::F16x2:
+    return setPair<false>;
+  case Type::BF16x2:
+    return setPair<true>;
   case Type::B32:
   case Type::U32:
     return setValue<uint32_t>;
@@ -320,26 +354,46 @@ bool decodeCompare(Decoder &d) {
     if (!d.needType(t))
       return true;
     Type result = d.takeType();
-    if (result != Type::U32 && result != Type::S32 && result != Type::F32) {
+    bool whole = result == Type::U32 || result == Type::S32;
+    bool legal;
+    switch (t) {
+    case Type::F16:
+    case Type::BF16:
+      legal =
+          whole || result == t || result == Type::U16 || result == Type::S16;
+      break;
+    case Type::F16x2:
+    case Type::BF16x2:
+      legal = whole || result == t;
+      break;
+    default:
+      legal = whole || result == Type::F32;
+    }
+    if (!legal || !comparison(d, isFloatType(t), t, d.out->aux)) {
       d.failForm();
       return true;
     }
-    if (!comparison(d, isFloatType(t), t, d.out->aux))
-      return true;
-    if (result == Type::F32)
-      d.out->aux |= flagFloat;
+    d.out->imm = result == Type::F32                              ? 0x3F800000
+                 : result == Type::F16 || result == Type::F16x2   ? 0x3C00
+                 : result == Type::BF16 || result == Type::BF16x2 ? 0x3F80
+                                                                  : 0xFFFFFFFF;
+    d.out->bytes = uint8_t(bitsOfType(result) / 8);
     d.out->fn = pickSet(t);
     if (!d.out->fn) {
       d.failForm();
       return true;
     }
-    if (d.expectOps(3, 4) && d.dst(d.op(0), 32, d.out->dst[0]))
+    if (d.expectOps(3, 4) && d.dst(d.op(0), bitsOfType(result), d.out->dst[0]))
       sources(d, t, 1);
     return true;
   }
   if (base == "selp") {
     if (!d.needType(t))
       return true;
+    if (t == Type::F16 || t == Type::BF16) {
+      d.failForm();
+      return true;
+    }
     unsigned bits = bitsOfType(t);
     d.out->fn = bits == 16   ? selp<uint16_t>
                 : bits == 32 ? selp<uint32_t>

@@ -139,7 +139,8 @@ double loadFloat(Exec &x, const Instr &i, unsigned l) {
     return bitsToFloat(bf16ToF32(half()));
   case Type::F32: {
     float f = x.lanes<float>(i.src[0])[l];
-    return i.aux & cvtFtz ? flush(f) : f;
+    // .ftz has no effect on conversions to 16 bits (seen on an H200).
+    return i.aux & cvtFtz && i.type != Type::F16 ? flush(f) : f;
   }
   default:
     return x.lanes<double>(i.src[0])[l];
@@ -207,8 +208,6 @@ void storeFloat(Exec &x, const Instr &i, unsigned l, double v, bool fromF32) {
   case Type::F16:
   case Type::BF16: {
     float f = fromF32 ? float(v) : roundToOdd(v);
-    if (i.aux & cvtFtz)
-      f = flush(f);
     Round r = unitRound(mode);
     storeHalf(i.type == Type::F16 ? f32ToF16(floatToBits(f), r, relu, fin)
                                   : f32ToBf16(floatToBits(f), r, relu, fin));
@@ -222,7 +221,65 @@ void storeFloat(Exec &x, const Instr &i, unsigned l, double v, bool fromF32) {
     return;
   }
   default:
-    x.lanes<double>(i.dst[0])[l] = canonical(v);
+    x.lanes<double>(i.dst[0])[l] = v;
+  }
+}
+
+/// NaN between formats. f64 keeps sign and payload, the smaller formats have
+/// one NaN, except where nothing is converted (seen on an H200).
+void storeNaN(Exec &x, const Instr &i, unsigned l) {
+  auto storeHalf = [&](uint16_t h) {
+    if (dstBits(i) == 32)
+      x.lanes<uint32_t>(i.dst[0])[l] = h;
+    else
+      x.lanes<uint16_t>(i.dst[0])[l] = h;
+  };
+  bool saturates = i.aux & cvtSat;
+  // Left-aligned sign and payload of the source.
+  uint64_t bits;
+  unsigned mantissa;
+  switch (i.type2) {
+  case Type::F64:
+    bits = x.lanes<uint64_t>(i.src[0])[l];
+    mantissa = 52;
+    break;
+  case Type::F32:
+    bits = x.lanes<uint32_t>(i.src[0])[l];
+    mantissa = 23;
+    if (i.aux & cvtFtz)
+      bits = 0x7FFFFFFF;
+    break;
+  default:
+    bits = srcBits(i) == 32 ? x.lanes<uint32_t>(i.src[0])[l] & 0xFFFF
+                            : x.lanes<uint16_t>(i.src[0])[l];
+    mantissa = i.type2 == Type::F16 ? 10 : 7;
+  }
+  bool negative = bits >> (bitsOfType(i.type2) - 1) & 1;
+  uint64_t payload =
+      (bits & ((1ull << mantissa) - 1)) << (52 - mantissa) | 1ull << 51;
+  switch (i.type) {
+  case Type::F64:
+    x.lanes<uint64_t>(i.dst[0])[l] =
+        uint64_t(negative) << 63 | 0x7FFull << 52 | payload;
+    return;
+  case Type::F32: {
+    bool plain = (i.aux & 0xFF) == rNone;
+    uint32_t v = 0x7FFFFFFF;
+    if (i.type2 == Type::F64 || (i.type2 == Type::BF16 && plain))
+      v = uint32_t(negative) << 31 | 0x7F800000 | uint32_t(payload >> 29);
+    else if (i.type2 == Type::F32 && plain)
+      v = uint32_t(bits);
+    x.lanes<uint32_t>(i.dst[0])[l] = saturates ? 0 : v;
+    return;
+  }
+  default: {
+    bool half = i.type == Type::F16;
+    uint16_t v = 0x7FFF;
+    if (i.type2 == Type::F64)
+      v = uint16_t(uint32_t(negative) << 15 | (half ? 0x7C00 : 0x7F80) |
+                   uint32_t(payload >> (half ? 42 : 45)));
+    storeHalf(saturates ? 0 : v);
+  }
   }
 }
 
@@ -230,7 +287,11 @@ Flow floatToFloat(Exec &x, const Instr &i, uint32_t mask) {
   bool fromF32 = i.type2 != Type::F64;
   uint32_t mode = roundOf(i);
   forLanes(mask, [&](int l) {
-    storeFloat(x, i, l, roundToInteger(loadFloat(x, i, l), mode), fromF32);
+    double v = loadFloat(x, i, l);
+    if (v != v)
+      storeNaN(x, i, l);
+    else
+      storeFloat(x, i, l, roundToInteger(v, mode), fromF32);
   });
   return Flow::Next;
 }
@@ -419,7 +480,9 @@ bool decodePacked(Decoder &d) {
     break;
   case Packed::F32ToNarrow:
   case Packed::Half2ToNarrow:
-    legal = r == rRn && fin;
+    legal = r == rRn && fin &&
+            (form == Packed::F32ToNarrow ||
+             (format != Narrow::E2M3 && format != Narrow::E3M2));
     break;
   case Packed::NarrowToHalf2:
     legal = r == rRn && !fin;
@@ -459,7 +522,7 @@ bool decodeConvert(Decoder &d) {
   if (d.base() != "cvt")
     return false;
   d.out->unit = Unit::Convert;
-  if (decodePacked(d))
+  if (decodeConvertRandom(d) || decodePacked(d))
     return true;
   Type from = d.takeType(), to = d.takeType();
   if (from == Type::None || to == Type::None || from == Type::Pred ||
@@ -487,6 +550,10 @@ bool decodeConvert(Decoder &d) {
       (fromFloat && !toFloat && !integerRound) ||
       (!fromFloat && toFloat && (integerRound || r == rNone))) {
     d.fail("illegal rounding modifier in '" + d.in->opcode + "'");
+    return true;
+  }
+  if (aux & cvtSat && from == Type::BF16) {
+    d.fail("illegal saturation in '" + d.in->opcode + "'");
     return true;
   }
   d.out->type = to;

@@ -77,6 +77,34 @@ struct FmaF {
   static constexpr FloatOp op = FloatOp::Fma;
 };
 
+/// .ftz looks at the exact result: one below 2^-126 is flushed even when it
+/// would round up to it (seen on an H200).
+template <typename Op>
+float flushExact(Rounding mode, float r, float a, float b, float c) {
+  if ((floatToBits(r) & 0x7FFFFFFF) != smallestNormal)
+    return r;
+  float inner =
+      mode == Rounding::Zero ? r : roundedOp(Op::op, Rounding::Zero, a, b, c);
+  return (floatToBits(inner) & 0x7FFFFFFF) < smallestNormal ? inner : r;
+}
+
+template <typename Op, unsigned N, bool Sat>
+Flow arithFlushed(Exec &x, const Instr &i, uint32_t m) {
+  const float *a = x.lanes<float>(i.src[0]), *b = x.lanes<float>(i.src[1]),
+              *c = x.lanes<float>(i.src[2]);
+  alignas(64) float out[N];
+  uint32_t edge = 0;
+  for (unsigned l = 0; l < N; ++l) {
+    out[l] = Op::run(flush(a[l]), flush(b[l]), flush(c[l]));
+    edge |= uint32_t((floatToBits(out[l]) & 0x7FFFFFFF) == smallestNormal);
+  }
+  for (unsigned l = 0; edge && l < N; ++l)
+    out[l] = flushExact<Op>(Rounding::Near, out[l], flush(a[l]), flush(b[l]),
+                            flush(c[l]));
+  return mapFloats<N>(x, i.dst[0], m,
+                      [&](unsigned l) { return done<true, Sat>(out[l]); });
+}
+
 template <typename Op, unsigned N, bool Ftz, bool Sat>
 Flow arith(Exec &x, const Instr &i, uint32_t m) {
   const float *a = x.lanes<float>(i.src[0]), *b = x.lanes<float>(i.src[1]),
@@ -93,9 +121,10 @@ Flow arithRounded(Exec &x, const Instr &i, uint32_t m) {
   Rounding mode = Rounding(i.aux / roundShift);
   bool f = i.aux & ftz, s = i.aux & sat;
   return mapFloats<N>(x, i.dst[0], m, [&](unsigned l) {
-    float r = f ? roundedOp(Op::op, mode, flush(a[l]), flush(b[l]), flush(c[l]))
-                : roundedOp(Op::op, mode, a[l], b[l], c[l]);
-    r = canonical(r);
+    float p = f ? flush(a[l]) : a[l], q = f ? flush(b[l]) : b[l],
+          s3 = f ? flush(c[l]) : c[l];
+    float r = roundedOp(Op::op, mode, p, q, s3);
+    r = canonical(f ? flushExact<Op>(mode, r, p, q, s3) : r);
     r = f ? flush(r) : r;
     return s ? saturate(r) : r;
   });
@@ -107,9 +136,11 @@ Flow arithDouble(Exec &x, const Instr &i, uint32_t m) {
                *c = x.lanes<double>(i.src[2]);
   Rounding mode = Rounding(i.aux / roundShift);
   return mapLanes<double>(x, i.dst[0], m, [&](unsigned l) {
-    return canonical(mode == Rounding::Near
-                         ? Op::run(a[l], b[l], c[l])
-                         : roundedOp(Op::op, mode, a[l], b[l], c[l]));
+    double r = mode == Rounding::Near
+                   ? Op::run(a[l], b[l], c[l])
+                   : roundedOp(Op::op, mode, a[l], b[l], c[l]);
+    bool fused = Op::op == FloatOp::Fma;
+    return keepNaN(r, a[l], b[l], fused ? c[l] : 0);
   });
 }
 
@@ -117,15 +148,17 @@ template <typename Op, unsigned N>
 ExecFn pickFlags(uint32_t aux) {
   if (aux >= roundShift)
     return arithRounded<Op, N>;
+  // Sums below 2^-126 are exact.
+  constexpr bool multiplies = Op::op == FloatOp::Mul || Op::op == FloatOp::Fma;
   switch (aux) {
   case 0:
     return arith<Op, N, false, false>;
   case ftz:
-    return arith<Op, N, true, false>;
+    return multiplies ? arithFlushed<Op, N, false> : arith<Op, N, true, false>;
   case sat:
     return arith<Op, N, false, true>;
   default:
-    return arith<Op, N, true, true>;
+    return multiplies ? arithFlushed<Op, N, true> : arith<Op, N, true, true>;
   }
 }
 
@@ -142,7 +175,8 @@ template <bool Max, typename T>
 T pickMinMax(T a, T b, bool nan) {
   if (a != a || b != b) {
     if (nan || (a != a && b != b))
-      return canonical(T(NAN));
+      return sizeof(T) == 4 ? T(canonical(float(NAN)))
+                            : T(keepNaN(double(NAN), double(a), double(b)));
     return a != a ? b : a;
   }
   if (a == b)
@@ -193,6 +227,8 @@ Flow signOp(Exec &x, const Instr &i, uint32_t m) {
   bool f = i.aux & ftz;
   return mapLanes<float>(x, i.dst[0], m, [&](unsigned l) {
     uint32_t b = floatToBits(f ? flush(a[l]) : a[l]);
+    if (a[l] != a[l])
+      return canonical(a[l]);
     return bitsToFloat(Negate ? b ^ 0x80000000 : b & 0x7FFFFFFF);
   });
 }
@@ -200,7 +236,10 @@ template <bool Negate>
 Flow signOpDouble(Exec &x, const Instr &i, uint32_t m) {
   const uint64_t *a = x.lanes<uint64_t>(i.src[0]);
   return mapLanes<uint64_t>(x, i.dst[0], m, [&](unsigned l) {
-    return Negate ? a[l] ^ (1ull << 63) : a[l] & ~(1ull << 63);
+    double v = bitsToDouble(a[l]);
+    if (v != v)
+      return uint64_t(doubleToBits(keepNaN(v, v)));
+    return uint64_t(Negate ? a[l] ^ (1ull << 63) : a[l] & ~(1ull << 63));
   });
 }
 
@@ -231,7 +270,7 @@ Flow testp(Exec &x, const Instr &i, uint32_t m) {
     case Testp::NotANumber:
       return cls == FP_NAN;
     case Testp::Normal:
-      return cls == FP_NORMAL;
+      return cls == FP_NORMAL || cls == FP_ZERO;
     case Testp::Subnormal:
       return cls == FP_SUBNORMAL;
     }
@@ -254,6 +293,8 @@ bool operands(Decoder &d, Type t, unsigned count) {
 
 uint32_t takeRounding(Decoder &d) {
   StringRef r = d.takeAny({"rn", "rz", "rm", "rp"});
+  if (r.empty() && (d.base() == "fma" || d.base() == "mad"))
+    d.fail("expected a rounding modifier in '" + d.in->opcode + "'");
   Rounding mode = r == "rz"   ? Rounding::Zero
                   : r == "rm" ? Rounding::Down
                   : r == "rp" ? Rounding::Up

@@ -8,6 +8,7 @@
 
 #include "Decoder.h"
 #include "Lanes.h"
+#include "Rounded.h"
 #include "flamia/Sim/Units/Convert.h"
 
 #include <cmath>
@@ -25,8 +26,8 @@ enum Flags : uint32_t {
   relu = 4,
   nan = 8,
   xorSign = 16,
-  three = 32,
-  absAll = 64
+  outOfBounds = 32, ///< fma.oob
+  roundShift = 64
 };
 
 struct F16 {
@@ -77,6 +78,8 @@ struct SubH {
 struct MulH {
   static float run(float a, float b, float) { return a * b; }
 };
+/// What TMA fills elements outside a tensor with, when asked for NaN.
+constexpr uint16_t oobNaN = 0x7FF7;
 struct FmaH {
   static float run(float a, float b, float c) { return fmaOdd(a, b, c); }
 };
@@ -107,6 +110,8 @@ Flow arith(Exec &x, const Instr &i, uint32_t mask) {
       b = flushHalf<H>(b);
       c = flushHalf<H>(c);
     }
+    if (f & outOfBounds && (a == oobNaN || b == oobNaN || c == oobNaN))
+      return uint16_t(0);
     float r = Op::run(H::load(a), H::load(b), H::load(c));
     if (f & sat)
       r = saturate(r);
@@ -127,21 +132,17 @@ Flow minMax(Exec &x, const Instr &i, uint32_t mask) {
       return std::signbit(a) == Max ? b : a;
     return (a < b) != Max ? a : b;
   };
-  return mapHalves<Pair>(x, i, mask, [&](uint16_t a, uint16_t b, uint16_t c) {
+  return mapHalves<Pair>(x, i, mask, [&](uint16_t a, uint16_t b, uint16_t) {
     uint16_t sign = (a ^ b) & 0x8000;
-    if (f & (xorSign | absAll)) {
+    if (f & xorSign) {
       a &= 0x7FFF;
       b &= 0x7FFF;
-      c &= 0x7FFF;
     }
     if (f & ftz) {
       a = flushHalf<H>(a);
       b = flushHalf<H>(b);
-      c = flushHalf<H>(c);
     }
     float r = pick(H::load(a), H::load(b));
-    if (f & three)
-      r = pick(r, H::load(c));
     uint16_t h = H::store(r);
     if (f & xorSign && r == r)
       h = (h & 0x7FFF) | sign;
@@ -154,6 +155,8 @@ Flow signOp(Exec &x, const Instr &i, uint32_t mask) {
   return mapHalves<Pair>(x, i, mask, [&](uint16_t a, uint16_t, uint16_t) {
     if (i.aux & ftz)
       a = flushHalf<H>(a);
+    if ((a & 0x7FFF) > H::exponent)
+      return uint16_t(0x7FFF);
     return uint16_t(Negate ? a ^ 0x8000 : a & 0x7FFF);
   });
 }
@@ -170,26 +173,28 @@ Flow function(Exec &x, const Instr &i, uint32_t mask) {
 }
 
 /// add/sub/fma.f32.{f16,bf16}: the last operand and the result are f32.
-template <typename H, typename Op>
+template <typename H, FloatOp Op>
 Flow mixed(Exec &x, const Instr &i, uint32_t mask) {
   const uint16_t *a = x.lanes<uint16_t>(i.src[0]),
                  *b = x.lanes<uint16_t>(i.src[1]);
   const float *c = x.lanes<float>(i.src[2]);
   bool s = i.aux & sat;
+  Rounding mode = Rounding(i.aux / roundShift);
   return mapLanes<float>(x, i.dst[0], mask, [&](unsigned l) {
-    float r = canonical(Op::run(H::load(a[l]), H::load(b[l]), c[l]));
-    return s ? saturate(r) : r;
+    float p = H::load(a[l]), q = H::load(b[l]), r = c[l];
+    float v;
+    if (mode == Rounding::Near)
+      v = Op == FloatOp::Add   ? p + r
+          : Op == FloatOp::Sub ? p - r
+                               : std::fma(p, q, r);
+    else if (Op == FloatOp::Fma)
+      v = roundedOp(Op, mode, p, q, r);
+    else
+      v = roundedOp(Op, mode, p, r, 0.0f);
+    v = canonical(v);
+    return s ? saturate(v) : v;
   });
 }
-struct MixedAdd {
-  static float run(float a, float, float c) { return a + c; }
-};
-struct MixedSub {
-  static float run(float a, float, float c) { return a - c; }
-};
-struct MixedFma {
-  static float run(float a, float b, float c) { return std::fma(a, b, c); }
-};
 
 template <typename Op>
 ExecFn pickArith(Type t) {
@@ -263,16 +268,24 @@ bool decodeMixed(Decoder &d, Type t) {
   bool isFma = base == "fma";
   d.takeType();
   d.takeType(); // f32
-  d.take("rn");
-  d.out->aux = d.take("sat") ? sat : 0u;
+  StringRef r = d.takeAny({"rn", "rz", "rm", "rp"});
+  Rounding mode = r == "rz"   ? Rounding::Zero
+                  : r == "rm" ? Rounding::Down
+                  : r == "rp" ? Rounding::Up
+                              : Rounding::Near;
+  if (isFma && r.empty()) {
+    d.failForm();
+    return true;
+  }
+  d.out->aux = (d.take("sat") ? sat : 0u) | uint32_t(mode) * roundShift;
   d.out->unit = Unit::Fma;
   bool half = t == Type::F16;
   if (base == "add")
-    d.out->fn = half ? mixed<F16, MixedAdd> : mixed<BF16, MixedAdd>;
+    d.out->fn = half ? mixed<F16, FloatOp::Add> : mixed<BF16, FloatOp::Add>;
   else if (base == "sub")
-    d.out->fn = half ? mixed<F16, MixedSub> : mixed<BF16, MixedSub>;
+    d.out->fn = half ? mixed<F16, FloatOp::Sub> : mixed<BF16, FloatOp::Sub>;
   else
-    d.out->fn = half ? mixed<F16, MixedFma> : mixed<BF16, MixedFma>;
+    d.out->fn = half ? mixed<F16, FloatOp::Fma> : mixed<BF16, FloatOp::Fma>;
   if (!d.expectOps(isFma ? 4 : 3) || !d.dst(d.op(0), 32, d.out->dst[0]) ||
       !d.src(d.op(1), Type::B16, d.out->src[0]))
     return true;
@@ -303,12 +316,21 @@ bool decodeHalf(Decoder &d) {
     return false;
   d.takeType();
   uint32_t f = d.take("ftz") ? ftz : 0u;
+  bool isBf = t == Type::BF16 || t == Type::BF16x2;
   if (isArith) {
     d.out->unit = Unit::Fma;
-    d.take("rn");
+    bool rounds = d.take("rn");
     f |= d.take("sat") ? sat : 0u;
-    if (base == "fma")
+    if (base == "fma") {
       f |= d.take("relu") ? relu : 0u;
+      f |= d.take("oob") ? outOfBounds : 0u;
+    }
+    bool bad = (isBf && f & (ftz | sat)) || (base == "fma" && !rounds) ||
+               (f & sat && f & relu) || (f & outOfBounds && f & (ftz | sat));
+    if (bad) {
+      d.failForm();
+      return true;
+    }
     d.out->aux = f;
     d.out->fn = base == "add"   ? pickArith<AddH>(t)
                 : base == "sub" ? pickArith<SubH>(t)
@@ -319,18 +341,27 @@ bool decodeHalf(Decoder &d) {
   if (isMinMax) {
     f |= d.take("NaN") ? nan : 0u;
     if (d.take("xorsign")) {
-      d.take("abs");
+      if (!d.take("abs")) {
+        d.failForm();
+        return true;
+      }
       f |= xorSign;
-    } else if (d.take("abs")) {
-      f |= absAll;
     }
-    bool isThree = d.numOps() == 4;
-    f |= isThree ? three : 0u;
+    if (isBf && f & ftz) {
+      d.failForm();
+      return true;
+    }
     d.out->aux = f;
     d.out->fn = base == "max" ? pickMinMax<true>(t) : pickMinMax<false>(t);
-    return operands(d, t, isThree ? 3 : 2);
+    return operands(d, t, 2);
   }
   d.out->aux = f;
+  // ex2 of bf16 always flushes, that of f16 and tanh never.
+  bool flushes = !isSign && isBf && base == "ex2";
+  if ((isSign && isBf && f) || (!isSign && (f != 0) != flushes)) {
+    d.failForm();
+    return true;
+  }
   if (isSign) {
     d.out->fn = base == "neg" ? pickSign<true>(t) : pickSign<false>(t);
     return operands(d, t, 1);

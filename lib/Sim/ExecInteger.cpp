@@ -118,6 +118,31 @@ struct Mad24 {
     return Add::run<T>(Mul24::run<T>(a, b), c);
   }
 };
+/// Bits 16 to 47 of the product of 24-bit numbers.
+struct Mul24Hi {
+  template <typename T>
+  static T run(T a, T b) {
+    return T(uint64_t(Mul24::extend(a) * Mul24::extend(b)) >> 16);
+  }
+};
+struct Mad24Hi {
+  template <typename T>
+  static T run(T a, T b, T c) {
+    return Add::run<T>(Mul24Hi::run<T>(a, b), c);
+  }
+};
+struct MadHiSat {
+  template <typename T>
+  static T run(T a, T b, T c) {
+    return AddSat::run<T>(MulHi::run<T>(a, b), c);
+  }
+};
+struct Mad24HiSat {
+  template <typename T>
+  static T run(T a, T b, T c) {
+    return AddSat::run<T>(Mul24Hi::run<T>(a, b), c);
+  }
+};
 struct Div {
   // Division by zero gives all ones, as on hardware; no lane may trap.
   template <typename T>
@@ -205,7 +230,8 @@ enum CarryFlags {
   carryOut = 2,
   subtract = 4,
   product = 8,
-  high = 16
+  high = 16,
+  signedProduct = 32
 };
 
 /// add/sub/mad with carry: aux holds CarryFlags.
@@ -220,7 +246,9 @@ Flow carryOp(Exec &x, const Instr &i, uint32_t m) {
     W cin = flags & carryIn ? carry >> l & 1 : 0;
     W left = a[l], right = b[l];
     if (flags & product) {
-      W p = W(a[l]) * W(b[l]);
+      using S = std::make_signed_t<T>;
+      W p = flags & signedProduct ? W(__int128(S(a[l])) * __int128(S(b[l])))
+                                  : W(a[l]) * W(b[l]);
       left = T(flags & high ? p >> (8 * sizeof(T)) : p);
       right = c[l];
     }
@@ -247,6 +275,25 @@ Flow dp4a(Exec &x, const Instr &i, uint32_t m) {
     for (unsigned k = 0; k < 32; k += 8) {
       int av = sa ? int8_t(a[l] >> k) : uint8_t(a[l] >> k);
       int bv = sb ? int8_t(b[l] >> k) : uint8_t(b[l] >> k);
+      sum += uint32_t(av * bv);
+    }
+    return sum;
+  });
+}
+
+/// Two 16-bit numbers times the lower or upper two bytes.
+Flow dp2a(Exec &x, const Instr &i, uint32_t m) {
+  const uint32_t *a = x.lanes<uint32_t>(i.src[0]),
+                 *b = x.lanes<uint32_t>(i.src[1]),
+                 *c = x.lanes<uint32_t>(i.src[2]);
+  bool sa = i.aux & 1, sb = i.aux & 2;
+  unsigned shift = i.aux & 4 ? 16 : 0;
+  return mapLanes<uint32_t>(x, i.dst[0], m, [&](unsigned l) {
+    uint32_t sum = c[l];
+    for (unsigned k = 0; k < 2; ++k) {
+      uint32_t half = a[l] >> (16 * k), byte = b[l] >> (shift + 8 * k);
+      int av = sa ? int16_t(half) : uint16_t(half);
+      int bv = sb ? int8_t(byte) : uint8_t(byte);
       sum += uint32_t(av * bv);
     }
     return sum;
@@ -357,22 +404,24 @@ bool decodeAddSub(Decoder &d, bool sub) {
 bool decodeMul(Decoder &d, bool mad) {
   StringRef part = d.takeAny({"lo", "hi", "wide"});
   bool cc = d.take("cc");
+  bool sat = mad && part == "hi" && d.take("sat");
   Type t;
   if (!d.needType(t))
     return true;
+  if (sat)
+    return finish(d, t, 3,
+                  t == Type::S32 && !cc ? ternary<int32_t, MadHiSat> : nullptr);
   if (cc || d.base() == "madc") {
     if (part != "lo" && part != "hi") {
       d.failForm();
       return true;
     }
     d.out->aux = product | (part == "hi" ? high : 0u) | (cc ? carryOut : 0u) |
-                 (d.base() == "madc" ? carryIn : 0u);
-    // The high half of a signed product with carry is not emitted by LLVM.
-    bool fits = part == "lo" || t == Type::U32 || t == Type::U64;
-    ExecFn fn = !fits                 ? nullptr
-                : bitsOfType(t) == 32 ? carryOp<uint32_t>
-                : bitsOfType(t) == 64 ? carryOp<uint64_t>
-                                      : nullptr;
+                 (d.base() == "madc" ? carryIn : 0u) |
+                 (isSignedType(t) ? signedProduct : 0u);
+    ExecFn fn = t == Type::U32 || t == Type::S32   ? carryOp<uint32_t>
+                : t == Type::U64 || t == Type::S64 ? carryOp<uint64_t>
+                                                   : nullptr;
     return finish(d, t, 3, fn);
   }
   if (part == "lo")
@@ -432,16 +481,22 @@ bool decodeInteger(Decoder &d) {
     return decodeMul(d, true);
   Type t;
   if (base == "mul24" || base == "mad24") {
-    if (!d.take("lo") || !d.needType(t)) {
+    StringRef part = d.takeAny({"lo", "hi"});
+    bool mad = base == "mad24", high = part == "hi";
+    bool sat = mad && high && d.take("sat");
+    if (part.empty() || !d.needType(t)) {
       d.failForm();
       return true;
     }
-    bool mad = base == "mad24";
-    ExecFn fn = t == Type::U32   ? (mad ? ExecFn(ternary<uint32_t, Mad24>)
-                                        : ExecFn(binary<uint32_t, Mul24>))
-                : t == Type::S32 ? (mad ? ExecFn(ternary<int32_t, Mad24>)
-                                        : ExecFn(binary<int32_t, Mul24>))
-                                 : nullptr;
+    ExecFn fn = nullptr;
+    if (sat)
+      fn = t == Type::S32 ? ternary<int32_t, Mad24HiSat> : nullptr;
+    else if (t == Type::U32)
+      fn = mad ? (high ? ternary<uint32_t, Mad24Hi> : ternary<uint32_t, Mad24>)
+               : (high ? binary<uint32_t, Mul24Hi> : binary<uint32_t, Mul24>);
+    else if (t == Type::S32)
+      fn = mad ? (high ? ternary<int32_t, Mad24Hi> : ternary<int32_t, Mad24>)
+               : (high ? binary<int32_t, Mul24Hi> : binary<int32_t, Mul24>);
     return finish(d, t, mad ? 3 : 2, fn);
   }
   if (base == "div" || base == "rem") {
@@ -483,16 +538,18 @@ bool decodeInteger(Decoder &d) {
       return true;
     return finish(d, t, 3, pickTernary<Sad>(t));
   }
-  if (base == "dp4a") {
+  if (base == "dp4a" || base == "dp2a") {
+    bool two = base == "dp2a";
+    StringRef part = two ? d.takeAny({"lo", "hi"}) : StringRef("lo");
     Type second = d.takeType(), first = d.takeType();
     auto ok = [](Type k) { return k == Type::U32 || k == Type::S32; };
-    if (!ok(first) || !ok(second)) {
+    if (!ok(first) || !ok(second) || part.empty()) {
       d.failForm();
       return true;
     }
-    d.out->aux =
-        (first == Type::S32 ? 1u : 0u) | (second == Type::S32 ? 2u : 0u);
-    return finish(d, Type::B32, 3, dp4a);
+    d.out->aux = (first == Type::S32 ? 1u : 0u) |
+                 (second == Type::S32 ? 2u : 0u) | (part == "hi" ? 4u : 0u);
+    return finish(d, Type::B32, 3, two ? dp2a : dp4a);
   }
   return false;
 }

@@ -103,19 +103,48 @@ Flow funnel(Exec &x, const Instr &i, uint32_t m) {
   });
 }
 
+enum class LopPredicate : uint32_t { None, And, Or };
+constexpr unsigned lopShift = 8;
+
 Flow lop3(Exec &x, const Instr &i, uint32_t m) {
   const uint32_t *a = x.lanes<uint32_t>(i.src[0]),
                  *b = x.lanes<uint32_t>(i.src[1]),
                  *c = x.lanes<uint32_t>(i.src[2]);
-  uint32_t table = i.aux;
-  return mapLanes<uint32_t>(x, i.dst[0], m, [&](unsigned l) {
+  uint32_t table = i.aux & 0xFF, nonzero = 0;
+  auto predicate = LopPredicate(i.aux >> lopShift);
+  uint32_t q = predicate == LopPredicate::None ? 0 : x.mask(i.src[3]);
+  mapLanes<uint32_t>(x, i.dst[0], m, [&](unsigned l) {
     uint32_t r = 0;
     for (unsigned k = 0; k < 8; ++k) {
       uint32_t term = (k & 4 ? a[l] : ~a[l]) & (k & 2 ? b[l] : ~b[l]) &
                       (k & 1 ? c[l] : ~c[l]);
       r |= table >> k & 1 ? term : 0;
     }
+    nonzero |= uint32_t(r != 0) << l;
     return r;
+  });
+  if (predicate != LopPredicate::None)
+    x.setMask(i.dst[1],
+              predicate == LopPredicate::And ? nonzero & q : nonzero | q, m);
+  return Flow::Next;
+}
+
+/// The n-th set bit from `base` on, upwards or downwards.
+Flow fns(Exec &x, const Instr &i, uint32_t m) {
+  const uint32_t *bits = x.lanes<uint32_t>(i.src[0]),
+                 *base = x.lanes<uint32_t>(i.src[1]);
+  const int32_t *offset = x.lanes<int32_t>(i.src[2]);
+  return mapLanes<uint32_t>(x, i.dst[0], m, [&](unsigned l) {
+    int64_t n = offset[l], step = n < 0 ? -1 : 1;
+    // Offset 0 asks for the bit at `base` itself.
+    int64_t left = n == 0 ? 0 : (n < 0 ? -n : n) - 1;
+    for (int64_t at = base[l]; at >= 0 && at < 32; at += step) {
+      if (bits[l] >> at & 1 && left-- == 0)
+        return uint32_t(at);
+      if (n == 0)
+        break;
+    }
+    return ~0u;
   });
 }
 
@@ -395,19 +424,35 @@ bool decodeLogic(Decoder &d) {
   if (base == "lop3") {
     t = d.takeType();
     int64_t table;
+    StringRef with = d.takeAny({"and", "or"});
     if (t != Type::B32) {
       d.failForm();
       return true;
     }
-    if (!d.expectOps(5) || !d.immediate(d.op(4), table, "the table"))
+    if (!d.expectOps(with.empty() ? 5 : 6) ||
+        !d.immediate(d.op(4), table, "the table"))
       return true;
     if (table < 0 || table > 255) {
       d.fail("lop3 table " + llvm::Twine(table) + " is out of range 0..255");
       return true;
     }
     d.out->fn = lop3;
-    d.out->aux = uint32_t(table);
-    if (d.dst(d.op(0), 32, d.out->dst[0]))
+    auto predicate = with.empty()    ? LopPredicate::None
+                     : with == "and" ? LopPredicate::And
+                                     : LopPredicate::Or;
+    d.out->aux = uint32_t(table) | uint32_t(predicate) << lopShift;
+    const ptx::Operand *result = &d.op(0);
+    if (!with.empty()) {
+      if (result->kind != ptx::Operand::Pair) {
+        d.fail("expected 'd|p' as destination of '" + d.in->opcode + "'");
+        return true;
+      }
+      if (!d.predDst(result->elems[1], d.out->dst[1]) ||
+          !d.predSrc(d.op(5), d.out->src[3]))
+        return true;
+      result = &result->elems[0];
+    }
+    if (d.dst(*result, 32, d.out->dst[0]))
       for (unsigned k = 0; k < 3; ++k)
         if (!d.src(d.op(k + 1), t, d.out->src[k]))
           return true;
@@ -432,8 +477,13 @@ bool decodeLogic(Decoder &d) {
                                   : nullptr);
   }
   if (base == "prmt") {
+    static const StringRef modes[] = {"f4e", "b4e", "rc8",
+                                      "ecl", "ecr", "rc16"};
+    StringRef mode;
+    for (StringRef m : modes)
+      if (d.lastQualifier() == m)
+        mode = d.takeLast();
     t = d.takeType();
-    StringRef mode = d.takeAny({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
     d.out->aux = mode.empty()    ? prmtIndex
                  : mode == "f4e" ? prmtF4e
                  : mode == "b4e" ? prmtB4e
@@ -444,6 +494,10 @@ bool decodeLogic(Decoder &d) {
     // Bytes that the selector leaves out need not be defined.
     d.out->copies = Copies::Any;
     return field(d, Type::B32, 32, 3, 0, t == Type::B32 ? prmt : nullptr);
+  }
+  if (base == "fns") {
+    t = d.takeType();
+    return field(d, Type::B32, 32, 3, 0, t == Type::B32 ? fns : nullptr);
   }
   if (base == "popc" || base == "clz") {
     if (!d.needType(t))

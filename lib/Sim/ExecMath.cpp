@@ -64,7 +64,15 @@ template <typename Op>
 Flow functionDouble(Exec &x, const Instr &i, uint32_t m) {
   const double *a = x.lanes<double>(i.src[0]);
   double *d = x.lanes<double>(i.dst[0]);
-  forLanes(m, [&](int l) { d[l] = canonical(Op::run(a[l])); });
+  bool f = i.aux & ftz;
+  forLanes(m, [&](int l) {
+    auto flushDouble = [](double v) {
+      return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign(0.0, v) : v;
+    };
+    double r = keepNaN(Op::run(f ? flushDouble(a[l]) : a[l]), a[l]);
+    // The .ftz forms compute the upper half only.
+    d[l] = f ? bitsToDouble(doubleToBits(flushDouble(r)) & ~0xFFFFFFFFull) : r;
+  });
   return Flow::Next;
 }
 
@@ -87,7 +95,8 @@ Flow roundedDouble(Exec &x, const Instr &i, uint32_t m) {
   Rounding mode = Rounding(i.aux / roundShift);
   double *d = x.lanes<double>(i.dst[0]);
   forLanes(m, [&](int l) {
-    d[l] = canonical(roundedOp(op, mode, a[l], b[l], 0.0));
+    d[l] = keepNaN(roundedOp(op, mode, a[l], b[l], 0.0), a[l],
+                   op == FloatOp::Div ? b[l] : 0);
   });
   return Flow::Next;
 }

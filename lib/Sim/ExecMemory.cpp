@@ -227,14 +227,19 @@ bool decodeMemory(Decoder &d) {
     return true;
   unsigned count = vector.empty() ? 1 : unsigned(vector[1] - '0');
   unsigned typeBits = bitsOfType(t);
-  if (count * typeBits > 256 || typeBits < 8) {
+  bool halfType = isFloatType(t) && t != Type::F32 && t != Type::F64;
+  // 256 bits go to global memory only.
+  if (count * typeBits > 256 || typeBits < 8 || halfType ||
+      (count == 8 && typeBits != 32) || (count > 1 && t == Type::B128) ||
+      (count * typeBits == 256 && o.space != spaceGlobal &&
+       o.space != spaceGeneric)) {
     d.failForm();
     return true;
   }
   bool shared = o.space == spaceShared || o.space == spaceSharedCluster;
   o.unit = shared ? Unit::Shared : Unit::Memory;
   o.bytes = uint8_t(typeBits / 8);
-  if (!d.expectOps(2, policy ? 3 : 2))
+  if (!d.expectOps(policy ? 3 : 2))
     return true;
   const ptx::Operand &value = d.op(isLoad ? 0 : 1);
   const ptx::Operand &where = d.op(isLoad ? 1 : 0);
@@ -276,10 +281,6 @@ bool decodeMemory(Decoder &d) {
       literal = regBits == 16   ? Type::B16
                 : regBits == 32 ? Type::B32
                                 : Type::B64;
-    else if (isFloatType(t) && typeBits == 16)
-      literal = Type::B16;
-    else if (t == Type::F16x2 || t == Type::BF16x2)
-      literal = Type::B32;
     d.vectorSrc(value, literal);
   }
   return true;

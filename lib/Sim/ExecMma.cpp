@@ -1,11 +1,12 @@
 //===- ExecMma.cpp - mma.sync ---------------------------------------------===//
 //
 // PTX ISA 9.7.14.5: m16n8 products of f16, bf16, tf32, e4m3, e5m2 and 8-bit
-// integers. Fragments: with p elements in a 32-bit register, g = lane / 4 and
-// t = lane % 4, register r of A holds row g + 8 * (r % 2), columns
-// p * t + 4 * p * (r / 2) and up; register r of B holds column g, rows
-// p * t + 4 * p * r and up; C and D hold columns 2 * t, 2 * t + 1 of row g and
-// then of row g + 8 (two halves in a register for f16).
+// integers, and m8n8k16 of the latter, which has the upper half of A and C.
+// Fragments: with p elements in a 32-bit register, g = lane / 4 and t = lane %
+// 4, register r of A holds row g + 8 * (r % 2), columns p * t + 4 * p * (r / 2)
+// and up; register r of B holds column g, rows p * t + 4 * p * r and up; C and
+// D hold columns 2 * t, 2 * t + 1 of row g and then of row g + 8 (two halves in
+// a register for f16).
 //
 // Sums follow facts/tcgen05.md section 11.1: one fused sum of all K products
 // and the accumulator, aligned to the largest exponent with 25 fraction bits.
@@ -39,6 +40,7 @@ enum MmaSyncFlags : uint32_t {
   msShiftB = 12,
   msHalf = 1 << 16,     ///< f16 accumulators
   msSaturate = 1 << 17, ///< .satfinite of integers
+  msEightRows = 1 << 18,
 };
 
 unsigned bitsOf(Element e) {
@@ -94,7 +96,8 @@ void readFragments(Exec &x, const Instr &i, unsigned first, Fragments &f) {
        eb = Element(i.aux >> msShiftB & 15);
   unsigned depth = i.aux & msDepthMask, bits = bitsOf(ea), p = 32 / bits;
   uint32_t elementMask = bits == 32 ? ~0u : (1u << bits) - 1;
-  unsigned regsA = depth / (2 * p), regsB = depth / (4 * p);
+  unsigned step = i.aux & msEightRows ? 2 : 1; // Register 2r+1 is not there.
+  unsigned regsA = depth / (2 * p) / step, regsB = depth / (4 * p);
   for (unsigned r = 0; r < regsA + regsB; ++r) {
     bool isA = r < regsA;
     const uint32_t *s = x.lanes<uint32_t>(x.vec(i, first + r));
@@ -103,7 +106,8 @@ void readFragments(Exec &x, const Instr &i, unsigned first, Fragments &f) {
         uint32_t code = s[lane] >> (j * bits % 32) & elementMask;
         unsigned g = lane / 4, k = p * (lane % 4) + j;
         if (isA)
-          f.a[g + 8 * (r % 2)][k + 4 * p * (r / 2)] = decode(code, ea);
+          f.a[g + 8 * (r * step % 2)][k + 4 * p * (r * step / 2)] =
+              decode(code, ea);
         else
           f.b[g][k + 4 * p * (r - regsA)] = decode(code, eb);
       }
@@ -183,12 +187,12 @@ Flow mmaFloat(Exec &x, const Instr &i, uint32_t mask) {
 }
 
 Flow mmaInteger(Exec &x, const Instr &i, uint32_t mask) {
-  unsigned depth = i.aux & msDepthMask;
+  unsigned depth = i.aux & msDepthMask, regs = i.aux & msEightRows ? 2 : 4;
   Fragments f;
-  readFragments(x, i, 4, f);
+  readFragments(x, i, regs, f);
   uint32_t out[4][warpLanes];
-  for (unsigned j = 0; j < 4; ++j) {
-    const uint32_t *c = x.lanes<uint32_t>(x.vec(i, i.vecCount - 4 + j));
+  for (unsigned j = 0; j < regs; ++j) {
+    const uint32_t *c = x.lanes<uint32_t>(x.vec(i, i.vecCount - regs + j));
     for (unsigned lane = 0; lane < warpLanes; ++lane) {
       const Term *a = f.a[rowOf(lane, j)], *b = f.b[columnOf(lane, j)];
       int64_t sum = int32_t(c[lane]);
@@ -200,7 +204,7 @@ Flow mmaInteger(Exec &x, const Instr &i, uint32_t mask) {
       out[j][lane] = uint32_t(sum);
     }
   }
-  for (unsigned r = 0; r < 4; ++r)
+  for (unsigned r = 0; r < regs; ++r)
     std::memcpy(x.lanes<uint32_t>(x.vec(i, r)), out[r], sizeof(out[r]));
   return Flow::Next;
 }
@@ -245,7 +249,9 @@ bool decodeMmaSync(Decoder &d) {
     return false;
   Instr &o = *d.out;
   bool form = d.take("sync") && d.take("aligned");
-  StringRef shape = d.takeAny({"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32"});
+  StringRef shape =
+      d.takeAny({"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k16"});
+  bool eight = shape == "m8n8k16";
   form = form && !shape.empty() && d.take("row") && d.take("col");
   bool saturate = d.take("satfinite");
   // What is left: .dtype.atype.btype.ctype.
@@ -256,10 +262,11 @@ bool decodeMmaSync(Decoder &d) {
   Type c = typeByName(sumName);
   form = form && (c == Type::F32 || c == Type::F16 || c == Type::S32);
   unsigned depth = 0;
-  form = form && !shape.drop_front(6).getAsInteger(10, depth) &&
+  form = form && !shape.drop_front(eight ? 5 : 6).getAsInteger(10, depth) &&
          isForm(a, b, depth, c == Type::F16);
   bool integer = a == Element::S8 || a == Element::U8;
-  if (!form || integer != (c == Type::S32) || (saturate && !integer)) {
+  if (!form || (eight && !integer) || integer != (c == Type::S32) ||
+      (saturate && !integer)) {
     d.failForm();
     return true;
   }
@@ -267,10 +274,12 @@ bool decodeMmaSync(Decoder &d) {
   o.unit = Unit::Tensor;
   o.fn = integer ? mmaInteger : mmaFloat;
   o.aux = depth | uint32_t(a) << msShiftA | uint32_t(b) << msShiftB |
-          (c == Type::F16 ? msHalf : 0u) | (saturate ? msSaturate : 0u);
+          (c == Type::F16 ? msHalf : 0u) | (saturate ? msSaturate : 0u) |
+          (eight ? msEightRows : 0u);
   unsigned perRegister = 32 / bitsOf(a);
-  unsigned accumulators = c == Type::F16 ? 2 : 4;
-  const unsigned counts[4] = {accumulators, depth / (2 * perRegister),
+  unsigned accumulators = c == Type::F16 || eight ? 2 : 4;
+  const unsigned counts[4] = {accumulators,
+                              depth / (2 * perRegister) / (eight ? 2 : 1),
                               depth / (4 * perRegister), accumulators};
   if (!d.expectOps(4))
     return true;

@@ -37,6 +37,13 @@ Flow movePred(Exec &x, const Instr &i, uint32_t m) {
   return Flow::Next;
 }
 
+/// %is_explicit_cluster: the launch gave a cluster size.
+Flow explicitCluster(Exec &x, const Instr &i, uint32_t m) {
+  const auto &c = x.launch.config->cluster;
+  x.setMask(i.dst[0], c[0] * c[1] * c[2] > 1 ? allLanes : 0, m);
+  return Flow::Next;
+}
+
 /// Bytes of one lane in a register of so many bits.
 unsigned laneBytes(unsigned bits) { return bits <= 16 ? 2 : bits / 8; }
 
@@ -97,14 +104,28 @@ Flow cvta(Exec &x, const Instr &i, uint32_t m) {
   });
 }
 
+bool isConstant(const Program &program, uint64_t address) {
+  for (const ModuleVariable &v : program.variables)
+    if (v.constant && address >= v.address && address - v.address < v.bytes)
+      return true;
+  return false;
+}
+
 Flow isspacep(Exec &x, const Instr &i, uint32_t m) {
   const uint64_t *a = x.lanes<uint64_t>(i.src[0]);
   uint64_t lo = uint64_t(i.imm);
-  bool global = i.space == spaceGlobal;
+  const Program &p = *x.launch.program;
+  bool global = i.space == spaceGlobal, constant = i.space == spaceConst;
+  // shared::cta: only the thread's own part of the cluster's window.
+  if (i.space == spaceShared && i.aux)
+    lo += uint64_t(x.cta.rank) << 24;
+  uint64_t size = i.space == spaceShared && i.aux ? 1u << 24 : windowSize;
   x.setMask(i.dst[0], lanesWhere([&](unsigned l) {
               if (global)
-                return a[l] >= moduleBase;
-              return a[l] >= lo && a[l] < lo + windowSize;
+                return a[l] >= moduleBase && !isConstant(p, a[l]);
+              if (constant)
+                return isConstant(p, a[l]);
+              return a[l] >= lo && a[l] < lo + size;
             }),
             m);
   return Flow::Next;
@@ -181,6 +202,12 @@ bool decodeMov(Decoder &d) {
     return true;
   if (t == Type::Pred) {
     d.out->fn = movePred;
+    if (d.op(1).kind == ptx::Operand::Name &&
+        d.op(1).name == "%is_explicit_cluster") {
+      d.out->fn = explicitCluster;
+      d.predDst(d.op(0), d.out->dst[0]);
+      return true;
+    }
     if (d.predDst(d.op(0), d.out->dst[0]))
       d.predSrc(d.op(1), d.out->src[0]);
     return true;
@@ -206,9 +233,9 @@ bool decodeMov(Decoder &d) {
       return true;
     }
   }
-  Type literal = t == Type::F16 || t == Type::BF16       ? Type::B16
-                 : t == Type::F16x2 || t == Type::BF16x2 ? Type::B32
-                                                         : t;
+  if (isFloatType(t) && t != Type::F32 && t != Type::F64)
+    return d.failForm() || true;
+  Type literal = t;
   // mov.b32 may take any literal of its size, as may mov.f32.
   if (!d.src(d.op(1), literal, d.out->src[0]))
     return true;
@@ -258,12 +285,18 @@ bool decodeMove(Decoder &d) {
     d.out->space = spaceShared;
     if (d.take("global")) {
       d.out->space = spaceGlobal;
-    } else if (d.take("shared") || d.take("shared::cta") ||
-               d.take("shared::cluster")) {
+    } else if (d.take("const")) {
+      d.out->space = spaceConst;
+    } else if (d.take("shared") || d.take("shared::cta")) {
+      d.out->imm = int64_t(sharedWindow);
+      d.out->aux = 1;
+    } else if (d.take("shared::cluster")) {
       d.out->imm = int64_t(sharedWindow);
     } else if (d.take("local")) {
+      d.out->space = spaceLocal;
       d.out->imm = int64_t(localWindow);
-    } else if (d.take("param")) {
+    } else if (d.take("param") || d.take("param::entry")) {
+      d.out->space = spaceParam;
       d.out->imm = int64_t(paramWindow);
     } else {
       d.failForm();

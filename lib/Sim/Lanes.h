@@ -94,9 +94,17 @@ inline uint64_t doubleToBits(double d) {
 }
 /// Arithmetic results have one NaN (facts/tcgen05.md 10.2).
 inline float canonical(float f) { return f != f ? bitsToFloat(0x7FFFFFFF) : f; }
-inline double canonical(double d) {
-  return d != d ? bitsToDouble(0x7FFFFFFFFFFFFFFFull) : d;
+/// f64 arithmetic hands on the last NaN among its operands, made quiet; one of
+/// its own is 0xfff8... (seen on an H200).
+inline double keepNaN(double r, double a, double b = 0, double c = 0) {
+  if (r == r)
+    return r;
+  for (double v : {c, b, a})
+    if (v != v)
+      return bitsToDouble(doubleToBits(v) | 1ull << 51);
+  return bitsToDouble(0xFFF8000000000000ull);
 }
+constexpr uint32_t smallestNormal = 0x00800000;
 /// Subnormals become zero of the same sign (.ftz).
 inline float flush(float f) {
   uint32_t b = floatToBits(f);

@@ -229,7 +229,8 @@ enum class Special : uint8_t {
   DynamicSmemSize,
   TotalSmemSize,
   AggrSmemSize,
-  Zero // reserved_smem_offset_begin and the like
+  ReservedEnd, ///< Of the part of shared memory that programs may not use.
+  Zero
 };
 /// Bytes of a thread's local memory.
 struct LocalRange {

@@ -93,6 +93,8 @@ public:
     case Special::TotalSmemSize:
     case Special::AggrSmemSize:
       return cta.shared.size();
+    case Special::ReservedEnd:
+      return sharedBase;
     default:
       return 0;
     }

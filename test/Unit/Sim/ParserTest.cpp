@@ -67,7 +67,7 @@ TEST(Parser, BadOperandsAreRefused) {
   EXPECT_CONTAINS(s.run("L: L: mov.b32 %r0, 1;").errors, "defined twice");
   EXPECT_CONTAINS(s.run(".reg .b32 %r<4>;").errors, "declared twice");
   EXPECT_CONTAINS(s.run("call (%r0), f, (%r1);").errors,
-                  "calls are not simulated");
+                  "expected a '.param' variable in 'call'");
 }
 
 TEST(Parser, MalformedTextNeverCrashes) {

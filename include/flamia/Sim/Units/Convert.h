@@ -67,6 +67,18 @@ uint32_t bf16ToF32(uint16_t bits);
 uint32_t f32ToTf32(uint32_t bits, Round round = Round::Rna, bool relu = false,
                    bool satfinite = false);
 
+/// cvt.rs{.relu}{.satfinite}.f16.f32 with 13 random bits, and .bf16.f32 with
+/// 16: the magnitude is rounded up when the part that is cut off, as a fraction
+/// of a unit in the last place, and random / 2^bits add up to 1.
+uint16_t f32ToF16Stochastic(uint32_t bits, uint32_t random, bool relu,
+                            bool satfinite);
+uint16_t f32ToBf16Stochastic(uint32_t bits, uint32_t random, bool relu,
+                             bool satfinite);
+
+/// cvt.rs{.relu}.satfinite.<format>.f32 with 16 random bits.
+uint8_t f32ToNarrowStochastic(uint32_t bits, Narrow format, uint32_t random,
+                              bool relu);
+
 //===----------------------------------------------------------------------===//
 // Whole warps: `count` independent packed conversions
 //===----------------------------------------------------------------------===//
