@@ -114,12 +114,12 @@ bool hasTarget(Targets t, unsigned sm, char suffix) {
 /// Instructions with this base and these qualifiers.
 struct Pattern {
   const char *base;
-  std::array<const char *, 2> qualifiers;
+  std::array<const char *, 3> qualifiers;
 };
 /// What such an instruction needs. Versions are ten times the PTX ISA's.
 struct Need {
   const char *base;
-  std::array<const char *, 2> qualifiers;
+  std::array<const char *, 3> qualifiers;
   unsigned version;
   Targets targets;
 };
@@ -205,7 +205,8 @@ constexpr Need needs[] = {
     {"cvt", {"e2m3x2"}, 86, Targets::Families},
     {"cvt", {"e3m2x2"}, 86, Targets::Families},
     {"cvt", {"ue8m0x2"}, 86, Targets::Families},
-    {"cvt", {"tf32", "satfinite"}, 86, Targets::Sm100},
+    {"cvt", {"tf32", "satfinite", "rn"}, 86, Targets::Sm100},
+    {"cvt", {"tf32", "satfinite", "rz"}, 86, Targets::Sm100},
     {"cvt", {"rs"}, 87, Targets::Exact},
     {"mma", {"e4m3"}, 84, Targets::Sm89},
     {"mma", {"e5m2"}, 84, Targets::Sm89},
@@ -226,7 +227,6 @@ constexpr Pattern forms[] = {
     {"ld", {"v8", "b16"}},
     {"st", {"v8", "b16"}},
     {"atom", {"add", "s64"}},
-    {"red", {"add", "s64"}},
     {"cp", {"add", "s64"}},
     {"cp", {"min", "f32"}},
     {"cp", {"max", "f32"}},

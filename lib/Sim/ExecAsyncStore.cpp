@@ -115,10 +115,9 @@ bool reduction(Decoder &d, CopyInfo &c, Type t) {
       found = true;
     }
   c.reduce = true;
-  c.type = t == Type::S32   ? TmaType::S32
-           : t == Type::U64 ? TmaType::U64
-           : t == Type::S64 ? TmaType::S64
-                            : TmaType::U32;
+  c.type = t == Type::S32                     ? TmaType::S32
+           : t == Type::U64 || t == Type::S64 ? TmaType::U64 // Sums only.
+                                              : TmaType::U32;
   bool bitwise =
       c.op == TmaReduce::And || c.op == TmaReduce::Or || c.op == TmaReduce::Xor;
   bool counts = c.op == TmaReduce::Inc || c.op == TmaReduce::Dec;

@@ -44,9 +44,10 @@ uint16_t combineHalf(Op op, bool half, uint16_t a, uint16_t b) {
   return (op == Op::Max) == (x > y) ? a : b;
 }
 
-/// Floating-point operations on a word of one, two or four elements.
+/// Floating-point operations on a word of one, two or four elements. f32 sums
+/// in global memory treat subnormals as zero (PTX ISA 9.7.13.5): `flushes`.
 template <typename T>
-T combineFloat(Op op, Type t, T old, T v) {
+T combineFloat(Op op, Type t, T old, T v, bool flushes) {
   if (isHalfType(t)) {
     bool half = t == Type::F16 || t == Type::F16x2;
     uint64_t r = 0;
@@ -56,19 +57,24 @@ T combineFloat(Op op, Type t, T old, T v) {
            << (16 * k);
     return T(r);
   }
-  if (t == Type::F32)
-    return T(floatToBits(
-        canonical(bitsToFloat(uint32_t(old)) + bitsToFloat(uint32_t(v)))));
+  if (t == Type::F32) {
+    float a = bitsToFloat(uint32_t(old)), b = bitsToFloat(uint32_t(v));
+    float s = canonical(flushes ? flush(flush(a) + flush(b)) : a + b);
+    return T(floatToBits(s));
+  }
   double a = bitsToDouble(uint64_t(old)), b = bitsToDouble(uint64_t(v));
+  // In global memory a NaN stays as it is, signalling or not (seen on an H200).
+  if (flushes && (a != a || b != b))
+    return b != b ? v : old;
   return T(doubleToBits(keepNaN(a + b, a, b)));
 }
 
 template <typename T>
-T combine(Op op, Type t, T old, T v, T c) {
+T combine(Op op, Type t, T old, T v, T c, bool flushes) {
   using S = std::make_signed_t<T>;
   bool isSigned = isSignedType(t);
   if (isFloatType(t))
-    return combineFloat(op, t, old, v);
+    return combineFloat(op, t, old, v, flushes);
   switch (op) {
   case Op::Add:
     return T(old + v);
@@ -96,10 +102,10 @@ T combine(Op op, Type t, T old, T v, T c) {
 
 /// Applies the operation to one word, which is another thread's, too.
 template <typename T>
-T update(T *word, Op op, Type t, T v, T c) {
+T update(T *word, Op op, Type t, T v, T c, bool flushes) {
   T old = __atomic_load_n(word, __ATOMIC_RELAXED), next;
   do {
-    next = combine<T>(op, t, old, v, c);
+    next = combine<T>(op, t, old, v, c, flushes);
   } while (!__atomic_compare_exchange_n(word, &old, next, false,
                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   return old;
@@ -122,6 +128,11 @@ uint8_t *resolveWord(Exec &x, const Instr &i, uint64_t address, unsigned size,
   return p;
 }
 
+bool isGlobal(const Instr &i, uint64_t address) {
+  return i.space == spaceGlobal ||
+         (i.space == spaceGeneric && address >= moduleBase);
+}
+
 void countBytes(Exec &x, const Instr &i, unsigned size, uint32_t mask) {
   Bytes counter = i.space == spaceShared || i.space == spaceSharedCluster
                       ? Bytes::AtomicShared
@@ -137,10 +148,12 @@ Flow atomic(Exec &x, const Instr &i, uint32_t mask) {
   alignas(64) T result[warpLanes];
   for (uint32_t m = mask; m; m &= m - 1) {
     int l = __builtin_ctz(m);
-    uint8_t *p = resolveWord(x, i, addressOf(x, i, l), sizeof(T), l);
+    uint64_t address = addressOf(x, i, l);
+    uint8_t *p = resolveWord(x, i, address, sizeof(T), l);
     if (!p)
       return Flow::Fail;
-    result[l] = update(reinterpret_cast<T *>(p), op, i.type, v[l], c[l]);
+    result[l] = update(reinterpret_cast<T *>(p), op, i.type, v[l], c[l],
+                       isGlobal(i, address));
   }
   if (d)
     forLanes(mask, [&](int l) { d[l] = result[l]; });
@@ -164,7 +177,7 @@ Flow atomicVector(Exec &x, const Instr &i, uint32_t mask) {
       return Flow::Fail;
     for (unsigned k = 0; k < count; ++k)
       result[k][l] = update(reinterpret_cast<T *>(p) + k, op, i.type,
-                            x.lanes<T>(x.vec(i, first + k))[l], T(0));
+                            x.lanes<T>(x.vec(i, first + k))[l], T(0), true);
   }
   for (unsigned k = 0; hasResult && k < count; ++k)
     forLanes(mask, [&](int l) { x.lanes<T>(x.vec(i, k))[l] = result[k][l]; });

@@ -586,7 +586,7 @@ bool decodeCopy(Decoder &d) {
         return uint64_t(0x1000000000000000ull);
       });
     };
-    if (d.expectOps(2, 5))
+    if (d.expectOps(1, 5))
       d.dst(d.op(0), 64, d.out->dst[0]);
     return true;
   }

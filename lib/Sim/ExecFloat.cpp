@@ -77,15 +77,15 @@ struct FmaF {
   static constexpr FloatOp op = FloatOp::Fma;
 };
 
-/// .ftz looks at the exact result: one below 2^-126 is flushed even when it
-/// would round up to it (seen on an H200).
+/// .ftz flushes what lies below 2^-126 when rounded without a lower bound for
+/// the exponent, even if it is 2^-126 in f32 (seen on an H200).
 template <typename Op>
 float flushExact(Rounding mode, float r, float a, float b, float c) {
   if ((floatToBits(r) & 0x7FFFFFFF) != smallestNormal)
     return r;
-  float inner =
-      mode == Rounding::Zero ? r : roundedOp(Op::op, Rounding::Zero, a, b, c);
-  return (floatToBits(inner) & 0x7FFFFFFF) < smallestNormal ? inner : r;
+  (std::fabs(a) < std::fabs(b) ? a : b) *= 0x1p64f;
+  float scaled = roundedOp(Op::op, mode, a, b, c * 0x1p64f);
+  return std::fabs(scaled) < 0x1p-62f ? std::copysign(0.0f, r) : r;
 }
 
 template <typename Op, unsigned N, bool Sat>
@@ -124,7 +124,9 @@ Flow arithRounded(Exec &x, const Instr &i, uint32_t m) {
     float p = f ? flush(a[l]) : a[l], q = f ? flush(b[l]) : b[l],
           s3 = f ? flush(c[l]) : c[l];
     float r = roundedOp(Op::op, mode, p, q, s3);
-    r = canonical(f ? flushExact<Op>(mode, r, p, q, s3) : r);
+    constexpr bool multiplies =
+        Op::op == FloatOp::Mul || Op::op == FloatOp::Fma;
+    r = canonical(f && multiplies ? flushExact<Op>(mode, r, p, q, s3) : r);
     r = f ? flush(r) : r;
     return s ? saturate(r) : r;
   });
@@ -139,8 +141,9 @@ Flow arithDouble(Exec &x, const Instr &i, uint32_t m) {
     double r = mode == Rounding::Near
                    ? Op::run(a[l], b[l], c[l])
                    : roundedOp(Op::op, mode, a[l], b[l], c[l]);
+    // Of several NaN, b's goes before c's, and that before a's.
     bool fused = Op::op == FloatOp::Fma;
-    return keepNaN(r, a[l], b[l], fused ? c[l] : 0);
+    return keepNaN(r, a[l], fused ? c[l] : 0, b[l]);
   });
 }
 

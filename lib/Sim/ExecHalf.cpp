@@ -110,7 +110,7 @@ Flow arith(Exec &x, const Instr &i, uint32_t mask) {
       b = flushHalf<H>(b);
       c = flushHalf<H>(c);
     }
-    if (f & outOfBounds && (a == oobNaN || b == oobNaN || c == oobNaN))
+    if (f & outOfBounds && ((a & 0x7FFF) == oobNaN || (b & 0x7FFF) == oobNaN))
       return uint16_t(0);
     float r = Op::run(H::load(a), H::load(b), H::load(c));
     if (f & sat)

@@ -69,11 +69,22 @@ Flow functionDouble(Exec &x, const Instr &i, uint32_t m) {
     auto flushDouble = [](double v) {
       return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign(0.0, v) : v;
     };
-    double r = keepNaN(Op::run(f ? flushDouble(a[l]) : a[l]), a[l]);
-    // The .ftz forms compute the upper half only.
+    // The .ftz forms read and compute the upper half only.
+    double v =
+        f ? flushDouble(bitsToDouble(doubleToBits(a[l]) & ~0xFFFFFFFFull))
+          : a[l];
+    double r = keepNaN(Op::run(v), v);
     d[l] = f ? bitsToDouble(doubleToBits(flushDouble(r)) & ~0xFFFFFFFFull) : r;
   });
   return Flow::Next;
+}
+
+/// As flushExact of ExecFloat.cpp.
+float flushQuotient(Rounding mode, float r, float a, float b) {
+  if ((floatToBits(r) & 0x7FFFFFFF) != smallestNormal)
+    return flush(r);
+  float scaled = roundedOp(FloatOp::Div, mode, a * 0x1p64f, b, 0.0f);
+  return std::fabs(scaled) < 0x1p-62f ? std::copysign(0.0f, r) : r;
 }
 
 Flow rounded(Exec &x, const Instr &i, uint32_t m) {
@@ -85,7 +96,9 @@ Flow rounded(Exec &x, const Instr &i, uint32_t m) {
   forLanes(m, [&](int l) {
     float p = f ? flush(a[l]) : a[l], q = f ? flush(b[l]) : b[l];
     float r = canonical(roundedOp(op, mode, p, q, 0.0f));
-    d[l] = f ? flush(r) : r;
+    d[l] = !f                   ? r
+           : op == FloatOp::Div ? flushQuotient(mode, r, p, q)
+                                : flush(r);
   });
   return Flow::Next;
 }
@@ -95,8 +108,9 @@ Flow roundedDouble(Exec &x, const Instr &i, uint32_t m) {
   Rounding mode = Rounding(i.aux / roundShift);
   double *d = x.lanes<double>(i.dst[0]);
   forLanes(m, [&](int l) {
-    d[l] = keepNaN(roundedOp(op, mode, a[l], b[l], 0.0), a[l],
-                   op == FloatOp::Div ? b[l] : 0);
+    // Of two NaN, the dividend's.
+    d[l] = keepNaN(roundedOp(op, mode, a[l], b[l], 0.0),
+                   op == FloatOp::Div ? b[l] : 0, a[l]);
   });
   return Flow::Next;
 }
@@ -109,10 +123,10 @@ Flow divApprox(Exec &x, const Instr &i, uint32_t m) {
   forLanes(m, [&](int l) {
     float p = f ? flush(a[l]) : a[l], q = f ? flush(b[l]) : b[l];
     float r = p / q;
-    if (i.aux & approx && std::fabs(q) > 0x1p126f && !std::isinf(q) && q == q)
+    if (i.aux & approx && std::fabs(q) > 0x1p126f && !std::isinf(q) && r == r)
       r = std::isinf(p) ? NAN : std::copysign(0.0f, r);
     r = canonical(r);
-    d[l] = f ? flush(r) : r;
+    d[l] = f ? flushQuotient(Rounding::Near, r, p, q) : r;
   });
   return Flow::Next;
 }
