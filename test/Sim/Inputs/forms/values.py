@@ -3,6 +3,7 @@
 
 usage: values.py make DIR [--arch sm_90a] [--seeds N]      writes DIR/GROUP/launch.json and what it names
        values.py gpu DIR --save FILE.npz                   runs them on a GPU through libcuda
+       values.py model DIR --save FILE.npz --arch sm_100a  what PTX says (models.py), for forms that sm_90a lacks
        values.py sim DIR --save FILE.npz                   runs them through flamia-sim
        values.py compare A.npz B.npz [--arch sm_90a]       compares two results form by form
 
@@ -307,9 +308,9 @@ class Form:
 
 
 def groups(arch):
-    """Forms that this target takes, in groups of at most 120."""
+    """Forms that this target takes, for others than sm_90a only those that it does not take, in groups of at most 120."""
     verdicts = recorded()
-    chosen = [Form(f) for f in forms() if arch in verdicts[f] and not SKIP.match(f)]
+    chosen = [Form(f) for f in forms() if arch in verdicts[f] and not SKIP.match(f) and (arch == "sm_90a" or "sm_90a" not in verdicts[f])]
     return {f"g{k // 120:02d}": chosen[k:k + 120] for k in range(0, len(chosen), 120)}
 
 
@@ -376,6 +377,25 @@ def run_sim(folder, save):
             saved[name + "/" + part] = np.load(os.path.join(folder, name, part))
     np.savez_compressed(save, **saved)
     return failed
+
+
+def run_model(folder, arch, save):
+    import models
+    saved = {}
+    for name, members in groups(arch).items():
+        seeds = len(np.load(os.path.join(folder, name, "out.npy")))
+        outs, cells = [], []
+        for s in range(seeds):
+            rows, after = [], []
+            for form in members:
+                results, memory = models.run(form, form.inputs(s), form.cell(s) if form.memory else None)
+                rows += results
+                after += [memory.reshape(-1)] if form.memory else []
+            outs.append(np.array(rows, np.uint64))
+            cells.append(np.concatenate(after) if after else np.zeros(1, np.uint64))
+        saved[name + "/out_out.npy"] = np.array(outs)
+        saved[name + "/cell_out.npy"] = np.array(cells)
+    np.savez_compressed(save, **saved)
 
 
 def as_float(form, values):
@@ -452,7 +472,7 @@ def compare(a, b, arch, limit=40):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["make", "gpu", "sim", "compare"])
+    parser.add_argument("verb", choices=["make", "gpu", "sim", "model", "compare"])
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--seeds", type=int, default=1)
@@ -463,6 +483,8 @@ def main():
         make(args.paths[0], args.arch, args.seeds)
     elif args.verb == "gpu":
         run_gpu(args.paths[0], args.save)
+    elif args.verb == "model":
+        run_model(args.paths[0], args.arch, args.save)
     elif args.verb == "sim":
         sys.exit(run_sim(args.paths[0], args.save))
     else:
