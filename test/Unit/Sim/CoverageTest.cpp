@@ -231,6 +231,84 @@ TEST(Vector, LoadsAndStoresOf256Bits) {
 }
 
 //===----------------------------------------------------------------------===//
+// mbarrier forms
+//===----------------------------------------------------------------------===//
+
+/// Lane 0 works on an mbarrier `b` of four arrivals; the rest of the warp is
+/// gone.
+std::string alone(const std::string &body) {
+  return ".shared .align 8 .b64 bar;\n.reg .b32 b;\nmov.u32 b, bar;\n"
+         "setp.ne.u32 %p1, tid, 0;\n@%p1 exit;\n"
+         "mbarrier.init.shared::cta.b64 [b], 4;\n" +
+         body;
+}
+
+TEST(MbarrierForms, StatesTellPhaseAndPendingCount) {
+  Snippet s;
+  // The count that is still missing, as of before each arrival.
+  Outcome p = s.run(
+      alone("mbarrier.arrive.shared::cta.b64 %d1, [b];\n"
+            "mbarrier.arrive.release.cta.shared::cta.b64 %d2, [b], 2;\n"
+            "mbarrier.pending_count.b64 %r1, %d1;\n"
+            "mbarrier.pending_count.b64 %r2, %d2;\n"
+            "mbarrier.test_wait.shared::cta.b64 %p2, [b], %d2;\n"
+            "selp.u32 %r3, 1, 0, %p2;\n"
+            "mbarrier.arrive.shared::cta.b64 %d4, [b];\n"
+            "mbarrier.test_wait.acquire.cta.shared::cta.b64 %p2, [b], %d2;\n"
+            "selp.u32 %r4, 1, 0, %p2;\n"
+            "mbarrier.try_wait.shared::cta.b64 %p3, [b], %d4, 1000;\n"
+            "selp.u32 %r5, 1, 0, %p3;\n"
+            "st.global.v4.b32 [out], {%r1, %r2, %r3, %r4};\n"
+            "st.global.b32 [out+16], %r5;"));
+  EXPECT_EQ(p.errors, "");
+  EXPECT_EQ(p.word(0), 4u);
+  EXPECT_EQ(p.word(1), 3u);
+  EXPECT_EQ(p.word(2), 0u);
+  EXPECT_EQ(p.word(3), 1u);
+  EXPECT_EQ(p.word(4), 1u);
+}
+
+TEST(MbarrierForms, DroppingAndTransactions) {
+  Snippet s;
+  Outcome o =
+      s.run(alone("mbarrier.arrive_drop.shared::cta.b64 %d1, [b];\n"
+                  "mbarrier.arrive_drop.expect_tx.shared::cta.b64 _, [b], 24;\n"
+                  "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [b], 8;\n"
+                  "mbarrier.arrive.shared::cta.b64 _, [b], 2;\n"
+                  "mbarrier.test_wait.parity.shared::cta.b64 %p2, [b], 0;\n"
+                  "selp.u32 %r1, 1, 0, %p2;\n"
+                  "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 30;\n"
+                  "mbarrier.test_wait.parity.shared::cta.b64 %p2, [b], 0;\n"
+                  "selp.u32 %r2, 1, 0, %p2;\n"
+                  "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 2;\n"
+                  "mbarrier.test_wait.parity.shared::cta.b64 %p2, [b], 0;\n"
+                  "selp.u32 %r3, 1, 0, %p2;\n"
+                  // Two of four are left for the next phase.
+                  "mbarrier.arrive.shared::cta.b64 %d2, [b], 2;\n"
+                  "mbarrier.pending_count.b64 %r4, %d2;\n"
+                  "mbarrier.test_wait.parity.shared::cta.b64 %p2, [b], 1;\n"
+                  "selp.u32 %r5, 1, 0, %p2;\n"
+                  "mbarrier.inval.shared::cta.b64 [b];\n"
+                  "mbarrier.init.shared::cta.b64 [b], 1;\n"
+                  "st.global.v4.b32 [out], {%r1, %r2, %r3, %r4};\n"
+                  "st.global.b32 [out+16], %r5;"));
+  EXPECT_EQ(o.errors, "");
+  EXPECT_EQ(o.word(0), 0u);
+  EXPECT_EQ(o.word(1), 0u);
+  EXPECT_EQ(o.word(2), 1u);
+  EXPECT_EQ(o.word(3), 2u);
+  EXPECT_EQ(o.word(4), 1u);
+}
+
+TEST(MbarrierForms, NoCompleteMustNotComplete) {
+  Snippet s;
+  EXPECT_CONTAINS(
+      s.run(alone("mbarrier.arrive.noComplete.shared::cta.b64 %d1, [b], 4;"))
+          .errors,
+      "arrive.noComplete would complete the phase");
+}
+
+//===----------------------------------------------------------------------===//
 // Calls
 //===----------------------------------------------------------------------===//
 
