@@ -1,6 +1,7 @@
 //===- Decoder.cpp - Instructions and operands ----------------------------===//
 
 #include "Decoder.h"
+#include "ExecControl.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
@@ -294,6 +295,10 @@ bool Decoder::src(const Operand &o, Type type, Src &s, bool wider) {
     ptx::Space space;
     if (!nameValue(o.name, in->scope, value, space))
       return fail("unknown name '" + o.name + "' in '" + in->opcode + "'");
+    if (frameVariable(*this, o.name) != noIndex)
+      return fail("unexpected use of '" + o.name +
+                  "', a local variable of a recursive function, in '" +
+                  in->opcode + "': only mov is simulated");
     if (bits < 32)
       return fail("address of '" + o.name + "' does not fit " + Twine(bits) +
                   " bits");

@@ -135,6 +135,8 @@ bool Decoder::layoutShared() {
   kernel->localBytes = kernel->stackBegin = uint32_t(alignUp(local, 16));
   for (const ptx::Instruction &instr : fn->instructions)
     kernel->usesStack |= instr.parts.front() == "alloca";
+  for (const ptx::Callee &c : fn->callees)
+    kernel->usesStack |= c.recursive;
   if (kernel->usesStack)
     kernel->localBytes += stackBytes;
   // Every dynamic array starts at the same place, behind the static ones.

@@ -4,7 +4,7 @@
 // behind the kernel's code (PtxLink.cpp). A call parks its lanes at a join that
 // only `ret` reaches; parameters are copied between variables in local memory.
 // Registers are static, so a recursive function's are saved while it runs
-// again.
+// again; its local variables lie on the stack.
 //
 //===----------------------------------------------------------------------===//
 
@@ -95,6 +95,29 @@ void restoreFrame(Exec &x, const CalleeInfo &c, const SavedFrame &s,
       }
       at += r.bytes;
     }
+}
+
+/// A recursive function's local memory as it would lie outside a frame; frames
+/// have the same layout. The beginning is aligned to 16.
+LocalRange frameOf(const CalleeInfo &c) {
+  uint32_t begin = ~0u, end = 0;
+  for (LocalRange r : c.variables) {
+    begin = std::min(begin, r.offset & ~15u);
+    end = std::max(end, r.offset + r.bytes);
+  }
+  return begin < end ? LocalRange{begin, end - begin} : LocalRange();
+}
+uint32_t frameBegin(uint32_t stack) { return (stack + 15) & ~15u; }
+
+Flow frameAddress(Exec &x, const Instr &i, uint32_t mask) {
+  int32_t join = x.fragment().join;
+  while (x.warp.joins[join].call == noIndex)
+    join = x.warp.joins[join].parent;
+  const Join &j = x.warp.joins[join];
+  uint32_t begin = frameOf(x.kernel.callees[j.callee]).offset;
+  return mapLanes<uint64_t>(x, i.dst[0], mask, [&](unsigned l) {
+    return uint64_t(i.imm) - begin + frameBegin(j.saved->stack[l]);
+  });
 }
 
 /// The function at an address, noIndex when there is none.
@@ -192,6 +215,22 @@ Flow call(Exec &x, const Instr &i, uint32_t mask) {
                         r.offset,
                     0, r.bytes);
       });
+  }
+  if (c.recursive) {
+    uint32_t size = frameOf(c).bytes;
+    for (uint32_t m = mask; m; m &= m - 1) {
+      int l = __builtin_ctz(m);
+      uint32_t at = frameBegin(w.stack[l]);
+      if (at + size > x.kernel.localBytes)
+        return x.fail(i, l,
+                      "frame of " + Twine(size) +
+                          " bytes exceeds the stack of " + Twine(stackBytes) +
+                          " bytes",
+                      "bounds");
+      w.stack[l] = at + size;
+      std::memset(w.localDefined.data() + size_t(l) * x.kernel.localBytes + at,
+                  0, size);
+    }
   }
   int32_t slot = freeJoin(w);
   w.joins[slot] = std::move(j);
@@ -331,6 +370,33 @@ Flow returnThread(Exec &x, const Instr &i, uint32_t mask) {
   }
   f.pc = callJoinPc;
   return Flow::Jump;
+}
+
+uint32_t frameVariable(const Decoder &d, StringRef name) {
+  for (unsigned s = d.in->scope;; s = d.fn->scopes[s].parent) {
+    auto it = d.fn->scopes[s].variables.find(name);
+    if (it != d.fn->scopes[s].variables.end()) {
+      uint32_t v = it->second;
+      bool local = d.fn->variables[v].space == ptx::Space::Local &&
+                   !d.fn->variables[v].parameter;
+      for (const ptx::Callee &c : d.fn->callees)
+        if (local && c.recursive && v - c.firstVariable < c.variableCount)
+          return v;
+      return noIndex;
+    }
+    if (s == d.fn->scopes[s].parent)
+      return noIndex;
+  }
+}
+
+bool decodeFrameAddress(Decoder &d, uint32_t variable) {
+  uint64_t value;
+  ptx::Space space;
+  d.nameValue(d.fn->variables[variable].name, d.in->scope, value, space);
+  d.out->imm = int64_t(value + uint64_t(d.op(1).offset));
+  d.out->fn = frameAddress;
+  d.dst(d.op(0), 64, d.out->dst[0]);
+  return true;
 }
 
 bool decodeCall(Decoder &d) {

@@ -2,6 +2,7 @@
 #ifndef FLAMIA_LIB_SIM_EXECCONTROL_H
 #define FLAMIA_LIB_SIM_EXECCONTROL_H
 
+#include "Decoder.h"
 #include "Machine.h"
 
 namespace flamia {
@@ -17,6 +18,12 @@ Flow splitFragment(Exec &x, const Instr &i,
 Flow exitThread(Exec &x, const Instr &i, uint32_t mask);
 /// `ret` in a kernel with device functions.
 Flow returnThread(Exec &x, const Instr &i, uint32_t mask);
+
+/// The index of a `.local` variable of a recursive function, noIndex for any
+/// other name: such a variable lies on the stack of each activation.
+uint32_t frameVariable(const Decoder &d, llvm::StringRef name);
+/// mov of such a variable's address.
+bool decodeFrameAddress(Decoder &d, uint32_t variable);
 
 } // namespace sim
 } // namespace flamia

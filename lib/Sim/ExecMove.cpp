@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decoder.h"
+#include "ExecControl.h"
 #include "Lanes.h"
 
 #include "llvm/ADT/Twine.h"
@@ -220,6 +221,9 @@ bool decodeMov(Decoder &d) {
     return true;
   if (d.op(1).kind == ptx::Operand::Name) {
     StringRef n = d.op(1).name;
+    uint32_t variable = frameVariable(d, n);
+    if (variable != noIndex && bits == 64)
+      return decodeFrameAddress(d, variable);
     bool clock32 = n == "%clock" || n == "%globaltimer_lo";
     bool high = n == "%clock_hi" || n == "%globaltimer_hi";
     bool clock64 = n == "%clock64" || n == "%globaltimer";

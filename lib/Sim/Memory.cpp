@@ -314,7 +314,9 @@ bool Exec::requireDefined(const Instr &i, uint8_t space, uint64_t address,
       return true;
     const uint8_t *s =
         warp.localDefined.data() + size_t(lane) * kernel.localBytes + address;
-    if (std::memchr(s, 0, size)) {
+    // Compilers copy structures with their padding: one defined byte will do, as
+    // for values packed from pieces.
+    if (!std::memchr(s, 1, size)) {
       fail(i, lane, "read of undefined local memory at address " + hex(address),
            "uninit");
       return false;

@@ -43,15 +43,6 @@ public:
     for (uint32_t index : order)
       append(module.functions[index]);
     markRecursion();
-    for (const Callee &c : out.callees)
-      for (uint32_t k = 0; c.recursive && k < c.variableCount; ++k) {
-        const Variable &v = out.variables[c.firstVariable + k];
-        // A pointer to it may live in a frame that is saved away.
-        if (v.space == Space::Local && !v.parameter)
-          return fail(v.line, "local variable '" + v.name +
-                                  "' of the recursive function '" + c.name +
-                                  "' is not simulated");
-      }
     return &out;
   }
 

@@ -361,7 +361,12 @@ TEST(Call, RecursionIsBounded) {
   s.moduleText = ".func loop ()\n{\n.local .b32 x;\nst.local.b32 [x], 1;\n"
                  "call.uni loop;\nret;\n}\n";
   EXPECT_CONTAINS(s.run("call.uni loop;").errors,
-                  "local variable 'x' of the recursive function 'loop'");
+                  "'x', a local variable of a recursive function");
+  s.moduleText = ".func loop ()\n{\n.local .b8 x[64]; .reg .b64 %a;\n"
+                 "mov.b64 %a, x;\nst.local.b32 [%a], 1;\n"
+                 "call.uni loop;\nret;\n}\n";
+  EXPECT_CONTAINS(s.run("call.uni loop;").errors,
+                  "frame of 64 bytes exceeds the stack of 16384 bytes");
 }
 
 TEST(Stack, AllocaIsBoundedAndChecked) {
