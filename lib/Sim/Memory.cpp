@@ -314,8 +314,8 @@ bool Exec::requireDefined(const Instr &i, uint8_t space, uint64_t address,
       return true;
     const uint8_t *s =
         warp.localDefined.data() + size_t(lane) * kernel.localBytes + address;
-    // Compilers copy structures with their padding: one defined byte will do, as
-    // for values packed from pieces.
+    // Compilers copy structures with their padding: one defined byte will do,
+    // as for values packed from pieces.
     if (!std::memchr(s, 1, size)) {
       fail(i, lane, "read of undefined local memory at address " + hex(address),
            "uninit");
