@@ -122,8 +122,8 @@ flamia.kernel @attention_bwd_dkdv(
   %plain = flamia.hadamard %dkR inverse : !out
   %scaled = arith.mulf %plain, %softmax_scales : !out
   %dk_bf16 = arith.truncf %scaled : !out to tensor<128x?xbf16>
-  %dv_bf16 = arith.truncf %dvR : !out to tensor<128x?xbf16>
   flamia.store %dk_bf16, %dk[%k_row, %kv_head, %c0] limit %end : tensor<128x?xbf16>, !bf16
+  %dv_bf16 = arith.truncf %dvR : !out to tensor<128x?xbf16>
   flamia.store %dv_bf16, %dv[%k_row, %kv_head, %c0] limit %end : tensor<128x?xbf16>, !bf16
   flamia.return
 }

@@ -65,10 +65,14 @@ struct AssignRolesPass
     if (isa<TransposeOp>(op))
       for (OpOperand &use : op->getUses()) {
         auto dot = dyn_cast<DotOp>(use.getOwner());
-        if (!isa<TransposeOp>(use.getOwner()) &&
+        // Threads store a row vector along columns, each its element.
+        bool isLine = isa<StoreOp>(use.getOwner()) &&
+                      getTileShape(op->getOperand(0).getType()).second == 1;
+        if (!isa<TransposeOp>(use.getOwner()) && !isLine &&
             (!dot || &use == &dot.getAccMutable())) {
           InFlightDiagnostic diagnostic = op->emitError(
-              "a transpose is supported only as an operand of flamia.dot");
+              "a transpose is supported only as an operand of flamia.dot, or "
+              "of a row vector that is stored");
           diagnostic.attachNote(use.getOwner()->getLoc()) << "used here";
           return diagnostic;
         }

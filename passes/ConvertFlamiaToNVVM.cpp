@@ -140,6 +140,7 @@ LogicalResult KernelLowering::checkLimits() {
   if (!fills.empty() && threads < 128)
     return kernel.emitOpError("fills scales, which takes 4 warps, but has ")
            << threads / 32;
+  kernel.walk([&](ReduceRowsOp reduce) { reducesRows |= reduce.getBy() > 32; });
   bool usesTcgen = kernel
                        .walk([](Operation *op) {
                          return isa<tcgen::TcgenDialect>(op->getDialect())
@@ -147,10 +148,12 @@ LogicalResult KernelLowering::checkLimits() {
                                     : WalkResult::advance();
                        })
                        .wasInterrupted();
-  if (usesTcgen) {
-    // Drain barrier, then the word that receives the tensor memory address.
+  if (usesTcgen || reducesRows) {
+    // Drain barrier, the word that receives the tensor memory address, and a
+    // word for each warp that takes part in maxima over rows.
     smemBytes =
-        kSmemAlignment + std::max(smemBytes, bufferBytes + barrierBytes + 16);
+        kSmemAlignment + std::max(smemBytes, bufferBytes + barrierBytes + 16 +
+                                                 (reducesRows ? 16 : 0));
     if (smemBytes > kMaxSmemBytes)
       return kernel.emitOpError("needs ")
              << smemBytes << " bytes of shared memory (" << bufferBytes
@@ -520,6 +523,8 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](WriteScalesOp o) { return lowerWriteScales(o); })
       .Case([&](LoadOp o) { return lowerLoad(o); })
       .Case([&](StoreOp o) {
+        if (auto line = o.getValue().getDefiningOp<TransposeOp>())
+          return lowerStoreLine(o, line);
         TileInfo tile = tileInfo(o.getValue().getType());
         return lowerStore(o, get(o.getValue()), tile.element, tile.rows,
                           tile.cols, o.getTarget(), o.getIndices(),
@@ -542,6 +547,12 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](HadamardOp o) { return lowerHadamard(o); })
       .Case([&](QuantizeOp o) { return lowerQuantize(o); })
       .Case([&](RoundLikeOp o) { return lowerRoundLike(o); })
+      .Case([&](ExponentsOp o) { return lowerExponents(o), success(); })
+      .Case([&](PayloadOp o) { return lowerPayload(o), success(); })
+      .Case([&](Pow2Op o) { return lowerPow2(o), success(); })
+      .Case([&](LoadExponentsOp o) { return lowerLoadExponents(o); })
+      .Case([&](StoreExponentsOp o) { return lowerStoreExponents(o); })
+      .Case([&](ReduceRowsOp o) { return lowerReduceRows(o); })
       .Case([&](arith::ConstantOp o) { return lowerConstant(o); })
       .Case<arith::TruncFOp, arith::ExtFOp>([&](auto o) {
         return isTile(o.getType()) ? lowerCast(o) : lowerElementwise(o);
@@ -551,7 +562,15 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](flamia::ParamOp o) {
         return o.emitOpError("is not bound: run flamia-specialize first");
       })
-      .Case<DotOp, LoadScaledOp, TransposeOp>([&](auto o) {
+      .Case([&](TransposeOp o) -> LogicalResult {
+        // A row vector along columns is stored, each element by its thread.
+        if (isRowVector(o.getSource().getType()) &&
+            llvm::all_of(o->getUsers(), llvm::IsaPred<StoreOp>))
+          return success();
+        return unsupported(o, "flamia-pipeline has to turn it into tcgen "
+                              "operations first");
+      })
+      .Case<DotOp, LoadScaledOp, LoadPayloadOp>([&](auto o) {
         return unsupported(o, "flamia-pipeline has to turn it into tcgen "
                               "operations first");
       })

@@ -241,6 +241,17 @@ private:
   LogicalResult lowerQuantize(QuantizeOp op);
   LogicalResult lowerRoundLike(RoundLikeOp op);
 
+  //===--- Scale bytes as numbers: ConvertFlamiaToNVVMExponents.cpp -------===//
+  Value exponentOfByte(Value byte);
+  /// `shift` (f32) may be null.
+  Value shiftByte(Value byte, Value shift, int64_t shiftBy);
+  void lowerExponents(ExponentsOp op);
+  void lowerPayload(PayloadOp op);
+  void lowerPow2(Pow2Op op);
+  LogicalResult lowerLoadExponents(LoadExponentsOp op);
+  LogicalResult lowerStoreExponents(StoreExponentsOp op);
+  LogicalResult lowerReduceRows(ReduceRowsOp op);
+
   //===--- Global memory: ConvertFlamiaToNVVMMemory.cpp -------------------===//
   /// Pointer to an element, from lowered i64 indices.
   Value globalPointer(Value memref, llvm::ArrayRef<Value> indices);
@@ -261,6 +272,8 @@ private:
                            int64_t rows, int64_t cols, Value target,
                            mlir::OperandRange indices, Value limit);
   LogicalResult lowerStoreScales(StoreScalesOp op);
+  /// Stores a row vector along columns.
+  LogicalResult lowerStoreLine(StoreOp op, TransposeOp line);
   /// Scale byte (i32) of 32-column block `block` of the thread's row.
   Value scaleByte(ScaledType type, Value scales, int64_t block);
   void forEachAtomPart(
@@ -312,7 +325,7 @@ private:
   mlir::Block *entry = nullptr;
   Operation *entryMark = nullptr; ///< allocas go in front of it
 
-  bool usesDrain = false;
+  bool usesDrain = false, reducesRows = false;
   Value drainParity; ///< alloca
   int64_t bufferBytes = 0, barrierBytes = 0, smemBytes = 0, tmemColumns = 0;
   int64_t threads = 128;
@@ -341,6 +354,10 @@ struct TileInfo {
 };
 bool isTile(Type type);
 TileInfo tileInfo(Type type);
+/// Rx1: one value a thread.
+inline bool isRowVector(Type type) {
+  return isTile(type) && tileInfo(type).cols == 1 && tileInfo(type).rows > 1;
+}
 
 } // namespace flamia::lowering
 

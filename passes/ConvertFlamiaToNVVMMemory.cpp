@@ -224,6 +224,32 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
   return success();
 }
 
+LogicalResult KernelLowering::lowerStoreLine(StoreOp op, TransposeOp line) {
+  Value target = op.getTarget(), source = line.getSource();
+  TileInfo tile = tileInfo(source.getType());
+  if (!isRowVector(source.getType()))
+    return unsupported(op, "expected a row vector along columns, but got ")
+           << source.getType();
+  if (failed(checkAccess(op, target, tile.element, op.getIndices())))
+    return failure();
+  params[cast<BlockArgument>(target).getArgNumber()].written = true;
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return i64(index); });
+  Value column = indices.back() = e.add(indices.back(), e.toI64(row));
+  int64_t last = cast<MemRefType>(target.getType()).getRank() - 1;
+  Value inRange =
+      e.cmp(arith::CmpIPredicate::slt, column, dimParam(target, last));
+  if (Value rowExists =
+          rowInRange(target, op.getIndices(), /*rows=*/1, op.getLimit()))
+    inRange = e.andi(inRange, rowExists);
+  e.ifThen(inRange, [&] {
+    LLVM::StoreOp::create(e.b, e.loc, get(source),
+                          globalPointer(target, indices),
+                          tile.element.getIntOrFloatBitWidth() / 8);
+  });
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Scale atoms
 //===----------------------------------------------------------------------===//

@@ -107,13 +107,21 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
                            "but got ")
            << blockCols;
   SmallVector<Value> x = e.elements(get(op.getSource()));
+  Value including = op.getIncluding() ? get(op.getIncluding()) : Value();
   if (op.getRows()) {
     Value counts =
         e.cmp(arith::CmpIPredicate::slt, e.toI64(row), i64(op.getRows()));
     Value zero = e.cF32(0);
     for (Value &value : x)
       value = e.select(counts, value, zero);
+    if (including)
+      including = e.select(counts, including, zero);
   }
+  Value shift = op.getShift() ? get(op.getShift()) : Value();
+  int64_t shiftBy = int32_t(op.getShiftBy().value_or(0));
+  auto shifted = [&](Value byte) {
+    return shift || shiftBy ? shiftByte(byte, shift, shiftBy) : byte;
+  };
 
   if (op.getExponent()) {
     int64_t exponent = int32_t(*op.getExponent());
@@ -125,7 +133,7 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
       for (Value &value : x)
         value = e.op<arith::MulFOp>(value, factor);
     }
-    SmallVector<Value> bytes(blocks, e.c32(exponent + 127));
+    SmallVector<Value> bytes(blocks, shifted(e.c32(exponent + 127)));
     values[op.getResult()] = {pack(x, type.getElementType()),
                               e.vectorOf(bytes)};
     return success();
@@ -141,10 +149,13 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     MutableArrayRef<Value> part(&x[block * blockCols], blockCols);
     // Magnitudes order like their bits, NaN above infinity above all others.
     Value amax;
-    for (Value value : part) {
+    auto addMagnitude = [&](Value value) {
       Value bits = e.andi(e.bitcast(value, e.i32()), e.c32(0x7FFFFFFF));
       amax = amax ? e.op<arith::MaxUIOp>(amax, bits) : bits;
-    }
+    };
+    llvm::for_each(part, addMagnitude);
+    if (including)
+      addMagnitude(including);
     if (blockRows == 32)
       amax =
           e.op<NVVM::ReduxOp>(e.i32(), amax, NVVM::ReduxKind::UMAX, e.c32(-1));
@@ -168,7 +179,7 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     if (zeroByte != 0)
       byte = e.select(e.cmp(arith::CmpIPredicate::eq, amax, e.c32(0)),
                       e.c32(zeroByte), byte);
-    bytes.push_back(e.select(isFinite, byte, e.c32(255)));
+    bytes.push_back(shifted(e.select(isFinite, byte, e.c32(255))));
   }
   // Quantized now, not where the words are written: the f32 values take four
   // times their registers.

@@ -298,8 +298,11 @@ LogicalResult KernelLowering::lowerCast(Operation *op) {
   Value source = get(op->getOperand(0));
   if (from.cols == 1)
     return lowerElementwise(op);
+  // In place, or LLVM would keep what flamia-split-columns makes twice.
   SmallVector<Value> elements =
-      from.isPacked() ? unpack(source, from.element) : e.elements(source);
+      from.isPacked()
+          ? unpack(e.vectorOf(e.inPlace(e.elements(source))), from.element)
+          : e.elements(source);
   set(op->getResult(0),
       to.isPacked() ? pack(elements, to.element) : e.fromElements(elements));
   return success();
@@ -503,31 +506,45 @@ void KernelLowering::lowerReduce(ReduceOp op) {
 void KernelLowering::lowerMask(MaskOp op) {
   TileInfo tile = tileInfo(op.getType());
   // Columns [low, high) are kept. Clamped in 64 bits, compared in 32.
-  Value query = e.add(i64(op.getRows()), e.toI64(row));
-  Value keys = i64(op.getCols());
+  Value rowToken = e.add(i64(op.getRows()), e.toI64(row));
+  Value first = i64(op.getCols());
   Value cols = e.c64(tile.cols), zero = e.c64(0);
   auto clamp = [&](Value x) {
     return e.trunc32(e.op<arith::MaxSIOp>(e.op<arith::MinSIOp>(x, cols), zero));
   };
   Value high, low;
-  if (op.getCausal())
-    high = e.sub(e.addC(query, 1), keys);
-  if (op.getLimit()) {
-    Value limit = e.sub(i64(op.getLimit()), keys);
-    high = high ? e.op<arith::MinSIOp>(high, limit) : limit;
+  auto atMost = [&](Value end) {
+    high = high ? e.op<arith::MinSIOp>(high, end) : end;
+  };
+  bool transposed = op.getTransposed();
+  if (op.getCausal()) {
+    if (transposed)
+      low = e.sub(rowToken, first);
+    else
+      atMost(e.sub(e.addC(rowToken, 1), first));
   }
-  if (op.getWindow())
-    low = clamp(e.sub(e.sub(query, i64(op.getWindow())), keys));
+  if (op.getLimit())
+    atMost(e.sub(i64(op.getLimit()), first));
+  if (Value window = op.getWindow()) {
+    if (transposed)
+      atMost(e.sub(e.add(e.addC(rowToken, 1), i64(window)), first));
+    else
+      low = e.sub(e.sub(rowToken, i64(window)), first);
+  }
+  // In place: LLVM would compare all columns with the 64-bit bounds.
   if (high)
-    high = clamp(high);
-  Value minusInf = e.cF32(-std::numeric_limits<float>::infinity());
+    high = e.inPlace(clamp(high)).front();
+  if (low)
+    low = e.inPlace(clamp(low)).front();
+  Value masked =
+      e.cF32(op.getZero() ? 0.0f : -std::numeric_limits<float>::infinity());
   SmallVector<Value> elements = e.elements(get(op.getSource()));
   for (auto [c, x] : llvm::enumerate(elements)) {
     Value index = e.c32(c);
     if (high)
-      x = e.select(e.cmp(arith::CmpIPredicate::sgt, high, index), x, minusInf);
+      x = e.select(e.cmp(arith::CmpIPredicate::sgt, high, index), x, masked);
     if (low)
-      x = e.select(e.cmp(arith::CmpIPredicate::sle, low, index), x, minusInf);
+      x = e.select(e.cmp(arith::CmpIPredicate::sle, low, index), x, masked);
   }
   set(op.getResult(), e.fromElements(elements));
 }

@@ -77,14 +77,14 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     llvm::DenseMap<Value, Operation *> stored;
     auto targetOf = [](Operation *op) -> Value {
       return TypeSwitch<Operation *, Value>(op)
-          .Case<StoreOp, StorePayloadOp, StoreScalesOp>(
+          .Case<StoreOp, StorePayloadOp, StoreScalesOp, StoreExponentsOp>(
               [](auto store) { return store.getTarget(); })
           .Default(Value());
     };
     auto visit = [&](Operation *op) -> LogicalResult {
       if (Value target = targetOf(op))
         stored.try_emplace(target, op);
-      if (!isa<LoadOp, LoadScaledOp>(op))
+      if (!isa<LoadOp, LoadScaledOp, LoadPayloadOp, LoadExponentsOp>(op))
         return success();
       for (Value source : op->getOperands())
         if (Operation *store = stored.lookup(source)) {

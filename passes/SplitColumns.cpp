@@ -70,10 +70,11 @@ public:
       setPlace(segment.end);
     }
     for (unsigned level = 0; level <= lastLevel; ++level) {
+      pieces.clear();
       SmallVector<Operation *> splitOps;
       int64_t cols = 0;
       for (Operation *op : segment.ops) {
-        if (levels[op] != level || moved.contains(op))
+        if (levels[op] != level || moved.contains(op) || isRepeated(op))
           continue;
         if (isSplittable(op)) {
           splitOps.push_back(op);
@@ -113,7 +114,8 @@ private:
         auto known = levels.find(source);
         if (known == levels.end())
           continue;
-        bool inStep = isChunkwise(op) && isChunkwise(source);
+        bool inStep =
+            (isSplittable(op) || isRepeated(op)) && isChunkwise(source);
         bool isWhole = !isSplittable(source) && !isChunkwise(source);
         level = std::max(level, known->second + !(inStep || isWhole));
       }
@@ -127,8 +129,15 @@ private:
     return (isSplittable(op) && !isa<ReduceOp>(op)) || isRepeated(op);
   }
 
-  /// A broadcast of which every chunk that needs it has a copy.
+  /// A broadcast of which every chunk that needs it has a copy; or an extension
+  /// of 16-bit values, whose copies need not live from one level or segment to
+  /// the next.
   bool isRepeated(Operation *op) {
+    if (isa<arith::ExtFOp>(op))
+      return isSplittable(op) &&
+             llvm::all_of(op->getUsers(), [&](Operation *user) {
+               return !inSegment.contains(user) || isSplittable(user);
+             });
     return isa<BroadcastOp>(op) &&
            llvm::all_of(op->getUsers(), [&](Operation *user) {
              return inSegment.contains(user) && isSplittable(user);
@@ -143,7 +152,7 @@ private:
   bool isSplit(Value value) {
     Operation *op = value.getDefiningOp();
     return op && inSegment.contains(op) && !moved.contains(op) &&
-           isSplittable(op) && !isa<ReduceOp>(op);
+           isSplittable(op) && !isa<ReduceOp>(op) && !isRepeated(op);
   }
 
   Value columns(Value value, int64_t first, int64_t cols) {
@@ -167,6 +176,10 @@ private:
         carried.insert(join);
       return fromParts(llvm::to_vector(join.getSources()), type, first);
     }
+    if (auto extend = dyn_cast_or_null<arith::ExtFOp>(op);
+        extend && (!inSegment.contains(op) || isRepeated(op)))
+      return arith::ExtFOp::create(builder, loc, type,
+                                   columns(extend.getIn(), first, cols));
     if (auto full = dyn_cast_or_null<FullOp>(op))
       return FullOp::create(builder, loc, type, full.getValue());
     if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op)) {
@@ -309,8 +322,6 @@ private:
 
   void emitWhole(Operation *op) {
     loc = op->getLoc();
-    if (isRepeated(op))
-      return;
     for (OpOperand &operand : op->getOpOperands())
       operand.set(wholeOf(operand.get()));
     op->moveBefore(place);
@@ -324,6 +335,12 @@ private:
     for (Operation *op : llvm::reverse(segment.ops)) {
       if (moved.contains(op))
         continue;
+      if (isRepeated(op) && !op->use_empty()) {
+        // Later segments may repeat it too.
+        op->setOperand(0, wholeOf(op->getOperand(0)));
+        op->moveBefore(place);
+        continue;
+      }
       for (Value value : op->getResults())
         if (!value.use_empty())
           value.replaceAllUsesWith(wholeOf(value));
@@ -418,17 +435,26 @@ struct SplitColumnsPass
     for (RoleOp role : kernel.getOps<RoleOp>()) {
       if (role.getWarps() != 4)
         continue;
-      sinkLoads(role);
+      sinkLines(role);
       llvm::SetVector<JoinOp> carried;
       for (Segment &segment : planSegments(role, maxRegisters, writesEarly))
         Writer(segment, carried).run();
+      bool usesTmem = llvm::any_of(kernel.getOps<AllocOp>(), [](AllocOp alloc) {
+        return alloc.getType().getSpace() == Space::Tmem;
+      });
       for (JoinOp join : carried) {
         // Whole uses need all registers anyway.
-        if (join->use_empty()) {
+        if (!join->use_empty())
+          continue;
+        if (usesTmem)
           carryInTensorMemory(kernel, join);
-          join.erase();
-        }
+        join.erase();
       }
+      SmallVector<Operation *> extensions;
+      role.walk([&](arith::ExtFOp op) { extensions.push_back(op); });
+      for (Operation *op : extensions)
+        if (op->use_empty())
+          op->erase();
     }
   }
 };

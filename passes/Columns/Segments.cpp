@@ -84,28 +84,34 @@ static Operation *firstUse(Value value) {
   return first;
 }
 
-void flamia::sinkLoads(RoleOp role) {
-  SmallVector<LoadOp> loads;
-  role.walk([&](LoadOp load) {
-    if (columnsOf(load.getType()) > kChunk)
-      loads.push_back(load);
+void flamia::sinkLines(RoleOp role) {
+  SmallVector<Operation *> lines;
+  role.walk([&](Operation *op) {
+    if (op->getNumResults() == 1 && op->getNumRegions() == 0 &&
+        op->getNumOperands() > 0 && !isa<FullOp>(op) &&
+        columnsOf(op->getResult(0).getType()) > kChunk &&
+        getTileShape(op->getResult(0).getType()).first == 1 &&
+        (isa<LoadOp>(op) || isMemoryEffectFree(op)))
+      lines.push_back(op);
   });
-  for (LoadOp load : loads) {
-    Operation *use = firstUse(load.getResult());
+  // Users first: what they use follows them.
+  for (Operation *op : llvm::reverse(lines)) {
+    Operation *use = firstUse(op->getResult(0));
     if (!use)
       continue;
-    // What follows may store to the same tensor.
+    // What follows a load may store to the same tensor.
     bool stored = false;
-    for (Operation *op = load->getNextNode(); op != use; op = op->getNextNode())
-      op->walk([&](Operation *inner) {
-        stored |= isa<StoreOp, StorePayloadOp, StoreScalesOp>(inner);
+    for (Operation *at = op->getNextNode(); at != use; at = at->getNextNode())
+      at->walk([&](Operation *inner) {
+        stored |= isa<StoreOp, StorePayloadOp, StoreScalesOp, StoreExponentsOp>(
+            inner);
       });
-    if (stored)
+    if (stored && isa<LoadOp>(op))
       continue;
-    load->moveBefore(use);
-    for (Operation *user : load->getUsers())
-      if (isa<BroadcastOp>(user) && user->getBlock() == load->getBlock())
-        user->moveAfter(load);
+    op->moveBefore(use);
+    for (Operation *user : op->getResult(0).getUsers())
+      if (isa<BroadcastOp>(user) && user->getBlock() == op->getBlock())
+        user->moveAfter(op);
   }
 }
 

@@ -41,8 +41,9 @@ struct Segment {
   bool readsFirst = false;
 };
 
-/// Moves loads of column vectors to where they are used.
-void sinkLoads(tcgen::RoleOp role);
+/// Moves loads of column vectors, and arithmetic on them, to where they are
+/// used.
+void sinkLines(tcgen::RoleOp role);
 
 /// The segments of a role in which tiles take more than `limit` registers.
 /// `writesEarly`: a slot may be acquired for what is computed before what it is

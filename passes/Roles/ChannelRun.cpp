@@ -356,9 +356,19 @@ private:
 
 FailureOr<ChannelRun> ChannelRun::create(KernelOp kernel) {
   ChannelRun run;
+  SmallVector<Scenario> scenarios;
+  // Tiles behind the work item's own matter only where there are work items.
+  bool hasItems =
+      kernel.walk([](WorkItemOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
   for (int64_t tiles = 0; tiles <= 3; ++tiles)
+    for (int64_t after : {0, 1, 3})
+      if (after == 0 || hasItems)
+        scenarios.push_back({tiles, after, false});
+  for (Scenario scenario : scenarios)
     for (bool condition : {false, true}) {
-      SmallVector<RoleTrace> traces = traceRoles(kernel, {tiles, condition});
+      scenario.condition = condition;
+      SmallVector<RoleTrace> traces = traceRoles(kernel, scenario);
       FailureOr<Record> record = Execution(kernel, traces).run();
       if (failed(record))
         return failure();

@@ -25,6 +25,7 @@ public:
 
   RoleTrace trace(KernelOp kernel, RoleOp role) {
     result.role = role;
+    kernel.walk([&](DimOp dim) { addExtent(dim); });
     for (Operation &op : kernel.getBody().front())
       if (!isa<RoleOp>(op))
         evaluate(&op);
@@ -150,17 +151,29 @@ private:
     return scenario.tiles;
   }
 
+  /// Extents of different dimensions differ, so that their quotients (query
+  /// heads of a kv head, for instance) take several values.
+  using ExtentKey = std::pair<Value, int64_t>;
+  static ExtentKey keyOf(DimOp dim) {
+    return {dim.getSource(), dim.getDimension()};
+  }
+  void addExtent(DimOp dim) {
+    if (!llvm::is_contained(extents, keyOf(dim)))
+      extents.push_back(keyOf(dim));
+  }
+
   /// Sets the values of sources and of what is computed from them.
   void evaluate(Operation *op) {
     if (auto item = dyn_cast<WorkItemOp>(op)) {
       known[item.getBegin()] = 0;
-      known[item.getEnd()] = 128 * scenario.tiles + 100;
+      known[item.getEnd()] = 128 * (scenario.tiles + scenario.tilesAfter) + 100;
       known[item.getTile()] = scenario.tiles;
       known[item.getScaleBase()] = 0;
       return;
     }
-    if (isa<DimOp>(op)) {
-      known[op->getResult(0)] = 128 * scenario.tiles;
+    if (auto dim = dyn_cast<DimOp>(op)) {
+      auto place = llvm::find(extents, keyOf(dim));
+      known[dim] = 128 * scenario.tiles * (extents.end() - place);
       return;
     }
     if (isa<ProgramIdOp>(op)) {
@@ -220,6 +233,7 @@ private:
   const Scenario &scenario;
   RoleTrace result;
   unsigned depth = 0;
+  SmallVector<ExtentKey> extents;
   DenseMap<Value, int64_t> known, produced, consumed;
 };
 

@@ -16,8 +16,11 @@ namespace flamia {
 
 /// A made-up launch.
 struct Scenario {
-  /// Tile index of the work item; every extent is about this many tiles.
+  /// Tile index of the work item; extents are multiples of this many tiles, the
+  /// first one that is asked for the largest.
   int64_t tiles = 0;
+  /// Tiles of the work item's document behind its own.
+  int64_t tilesAfter = 0;
   /// Value of conditions that depend on data.
   bool condition = false;
 };

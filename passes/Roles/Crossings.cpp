@@ -100,6 +100,18 @@ void CrossingPlanner::takeTurn(Turn *turn, Value buffer, Value channel,
 // Consumers
 //===----------------------------------------------------------------------===//
 
+void CrossingPlanner::Consumer::add(const Consumer &other) {
+  auto join = [](UseRange &range, const UseRange &more) {
+    if (more.first) {
+      range.add(more.first);
+      range.add(more.last);
+    }
+  };
+  join(mma, other.mma);
+  join(vector, other.vector);
+  join(any, other.any);
+}
+
 CrossingPlanner::Consumers CrossingPlanner::consumersOf(Value value) {
   Consumers consumers;
   Block *block = blockOf(value);
@@ -119,8 +131,7 @@ CrossingPlanner::Consumers CrossingPlanner::consumersOf(Value value) {
 /// use. A role that is also the producer waits at once.
 void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
                                     Operation *producer, StringRef producerRole,
-                                    Value channel, Value buffer,
-                                    const Step &onWait) {
+                                    Value channel, Value buffer) {
   for (auto &[name, consumer] : consumers) {
     RoleBuilder &role = roleNamed(name);
     Location loc = value.getLoc();
@@ -131,8 +142,6 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
     Step wait = [=](OpBuilder &b, RoleState &state) {
       state.consumed[channel] =
           tcgen::WaitOp::create(b, loc, b.getIndexType(), channel);
-      if (forMma && onWait)
-        onWait(b, state);
     };
     if (name == producerRole)
       role.after(producer, StepOrder::MmaWait, wait);
@@ -207,7 +216,7 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
       inTmem ? tcgen::Layout::Lanes : tcgen::Layout::Operand, 1, rows, cols,
       element);
   auto quantize = value.getDefiningOp<QuantizeOp>();
-  bool isStatic = quantize && quantize.getExponent();
+  bool isStatic = quantize && quantize.getExponent() && !quantize.getShift();
   bool isDynamic = isa<ScaledType>(value.getType()) && !isStatic;
   // Dynamic scales have buffers of their own; they do not take turns.
   Turn *turn =
@@ -224,9 +233,10 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
     int64_t scaleRows = alongCols ? rows : cols;
     int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
     if (isStatic) {
-      image.scales = createConstantScales(
-          loc, 127 + static_cast<int32_t>(*quantize.getExponent()), scaleRows,
-          blocks);
+      int64_t byte = 127 + static_cast<int32_t>(*quantize.getExponent());
+      if (std::optional<uint32_t> shift = quantize.getShiftBy())
+        byte = std::clamp<int64_t>(byte + static_cast<int32_t>(*shift), 0, 254);
+      image.scales = createConstantScales(loc, byte, scaleRows, blocks);
     } else {
       smemScales = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales,
                                 1, scaleRows, blocks, type.getScaleType());
@@ -326,7 +336,14 @@ FailureOr<OperandBuffer> CrossingPlanner::operandOf(OpOperand &use) {
     diagnostic.attachNote(dot.getLoc()) << "the product";
     return diagnostic;
   }
-  return load->second;
+  OperandBuffer image = load->second;
+  if (root.getDefiningOp<LoadPayloadOp>()) {
+    auto [rows, cols] = getTileShape(root.getType());
+    image.scales = createConstantScales(
+        root.getLoc(), 127, shape.alongCols ? rows : cols,
+        llvm::divideCeil(shape.alongCols ? cols : rows, kScaleBlock));
+  }
+  return image;
 }
 
 /// Plans a product into `buffer`. `channel` is null when the buffer does not
@@ -415,8 +432,7 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
     tcgen::PublishOp::create(b, loc, channel, state.produced.lookup(channel),
                              Agent::Mma);
   });
-  planConsumers(dot.getResult(), consumers, dot, mmaRole, channel, buffer,
-                nullptr);
+  planConsumers(dot.getResult(), consumers, dot, mmaRole, channel, buffer);
   return success();
 }
 
@@ -430,9 +446,12 @@ void CrossingPlanner::planRotation() {
     Value root = lookThroughTransposes(use.get()).value;
     if (!loop->isAncestor(blockOf(root)->getParentOp()))
       return true;
-    return loads.contains(root) &&
-           llvm::all_of(usesThroughTransposes(root), [&](OpOperand *other) {
-             return other->getOwner() == dot;
+    auto views = loadViews.find(root);
+    return views != loadViews.end() &&
+           llvm::all_of(*views->second, [&](Value view) {
+             return llvm::all_of(
+                 usesThroughTransposes(view),
+                 [&](OpOperand *other) { return other->getOwner() == dot; });
            });
   };
   llvm::DenseSet<Operation *> fresh;

@@ -15,6 +15,7 @@
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
+#include <memory>
 
 namespace flamia {
 
@@ -58,6 +59,7 @@ private:
   /// Uses of a value in one role.
   struct Consumer {
     UseRange mma, vector, any;
+    void add(const Consumer &other);
   };
   using Consumers = llvm::MapVector<llvm::StringRef, Consumer>;
 
@@ -92,27 +94,33 @@ private:
   static OperandShape shapeOf(mlir::OpOperand &use);
 
   Consumers consumersOf(mlir::Value value);
+  /// Loads that share a payload, and all that use it.
+  struct LoadGroup {
+    llvm::SmallVector<mlir::Operation *> loads;
+    Consumers consumers;
+  };
+  using LoadGroups = std::vector<LoadGroup>;
   /// A ring of loads with its last load and that one's first use.
   struct Ring {
-    OperandBuffer image;
-    mlir::Value smemScales;
+    mlir::Value payload, channel;
     mlir::Operation *load, *firstUse;
   };
   mlir::LogicalResult planLoads(llvm::ArrayRef<mlir::Operation *> tileLoads);
   mlir::LogicalResult checkLoad(mlir::Operation *load);
+  LoadGroups groupLoads(llvm::ArrayRef<mlir::Operation *> tileLoads);
   Ring createRing(mlir::Operation *load, const Consumers &consumers);
   /// Whether `load` may follow the ring's last load in its slots.
   bool canShare(const Ring &ring, mlir::Operation *load,
                 const Consumers &consumers,
                 llvm::ArrayRef<mlir::Operation *> laterLoads);
-  void planLoad(mlir::Operation *load, const Consumers &consumers,
-                const Ring &ring);
+  mlir::Value planScales(LoadScaledOp load, int64_t slots,
+                         OperandBuffer &image);
+  void planLoad(const LoadGroup &group, const Ring &ring);
   mlir::FailureOr<OperandBuffer> planVectorOperand(mlir::Value value,
                                                    OperandShape wanted);
   void planConsumers(mlir::Value value, const Consumers &consumers,
                      mlir::Operation *producer, llvm::StringRef producerRole,
-                     mlir::Value channel, mlir::Value buffer,
-                     const Step &onWait);
+                     mlir::Value channel, mlir::Value buffer);
   mlir::FailureOr<OperandBuffer> operandOf(mlir::OpOperand &use);
   mlir::LogicalResult planDot(DotOp dot, const Web &web, mlir::Value buffer,
                               mlir::Value channel);
@@ -127,6 +135,9 @@ private:
   /// The role that issues products.
   llvm::StringRef mmaRole = kMmaRole;
   llvm::DenseMap<mlir::Value, OperandBuffer> loads;
+  /// The values that share a load's payload, itself included.
+  llvm::DenseMap<mlir::Value, std::shared_ptr<llvm::SmallVector<mlir::Value>>>
+      loadViews;
   bool takesTurns = false;
   std::vector<Turn> turns;
   /// By value, whether it is the left operand, and whether scales run along

@@ -9,6 +9,7 @@
 #include "passes/Roles/Crossings.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -46,7 +47,7 @@ LogicalResult CrossingPlanner::checkLoad(Operation *load) {
   Value value = load->getResult(0);
   if (failed(checkImage(load, value.getType())))
     return failure();
-  if (isa<LoadScaledOp>(load))
+  if (isa<ScaledType>(value.getType()))
     for (auto &[name, consumer] : consumersOf(value))
       if (consumer.vector.first)
         return load->emitError("a scaled tile is loaded only for products, but "
@@ -70,23 +71,55 @@ CrossingPlanner::Ring CrossingPlanner::createRing(Operation *load,
   auto [rows, cols] = getTileShape(value.getType());
 
   Ring ring;
-  ring.image.payload =
-      createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Operand, slots, rows,
-                   cols, elementOf(value.getType()));
-  if (auto scaled = dyn_cast<LoadScaledOp>(load)) {
-    bool alongCols = scaled.getAlong() == Axis::Cols;
-    int64_t scaleRows = alongCols ? rows : cols;
-    int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
-    Type scale = scaled.getType().getScaleType();
-    ring.smemScales =
-        createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales, slots,
-                     scaleRows, blocks, scale);
-    ring.image.scales =
-        createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
-                     scaleRows, blocks, scale);
-  }
-  ring.image.channel = createChannel(loc, slots, 1, releases);
+  ring.payload = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Operand,
+                              slots, rows, cols, elementOf(value.getType()));
+  ring.channel = createChannel(loc, slots, 1, releases);
   return ring;
+}
+
+/// Source, indices and limit of a load's payload.
+static std::tuple<Value, ValueRange, Value> placeOf(Operation *load) {
+  return llvm::TypeSwitch<Operation *, std::tuple<Value, ValueRange, Value>>(
+             load)
+      .Case<LoadOp, LoadScaledOp, LoadPayloadOp>([](auto op) {
+        return std::tuple<Value, ValueRange, Value>(
+            op.getSource(), op.getIndices(), op.getLimit());
+      });
+}
+
+/// Two views of one payload: they differ in their scales only.
+static bool haveSamePayload(Operation *a, Operation *b) {
+  Type typeA = a->getResult(0).getType(), typeB = b->getResult(0).getType();
+  return a->getBlock() == b->getBlock() && roleOf(a) == roleOf(b) &&
+         isa<ScaledType>(typeA) && isa<ScaledType>(typeB) &&
+         elementOf(typeA) == elementOf(typeB) &&
+         getTileShape(typeA) == getTileShape(typeB) && placeOf(a) == placeOf(b);
+}
+
+/// Loads of one payload, in program order, all in front of their first use: the
+/// last one fetches it, and the scales of each.
+CrossingPlanner::LoadGroups
+CrossingPlanner::groupLoads(ArrayRef<Operation *> tileLoads) {
+  LoadGroups groups;
+  for (Operation *load : tileLoads) {
+    Consumers own = consumersOf(load->getResult(0));
+    if (own.empty())
+      continue;
+    auto group = llvm::find_if(groups, [&](LoadGroup &other) {
+      return haveSamePayload(other.loads.front(), load) &&
+             llvm::all_of(other.consumers, [&](auto &entry) {
+               return load->isBeforeInBlock(entry.second.any.first);
+             });
+    });
+    if (group == groups.end()) {
+      groups.emplace_back();
+      group = std::prev(groups.end());
+    }
+    group->loads.push_back(load);
+    for (auto &[name, consumer] : own)
+      group->consumers[name].add(consumer);
+  }
+  return groups;
 }
 
 bool CrossingPlanner::canShare(const Ring &ring, Operation *load,
@@ -118,73 +151,114 @@ bool CrossingPlanner::canShare(const Ring &ring, Operation *load,
 }
 
 LogicalResult CrossingPlanner::planLoads(ArrayRef<Operation *> tileLoads) {
-  int64_t bytes = 0;
-  for (Operation *load : tileLoads) {
+  for (Operation *load : tileLoads)
     if (failed(checkLoad(load)))
       return failure();
-    Type tile = load->getResult(0).getType();
+  LoadGroups groups = groupLoads(tileLoads);
+  int64_t bytes = 0;
+  for (LoadGroup &group : groups) {
+    Type tile = group.loads[0]->getResult(0).getType();
     auto [rows, cols] = getTileShape(tile);
     bytes += rows * cols * elementOf(tile).getIntOrFloatBitWidth() / 8;
   }
   std::vector<Ring> rings;
-  for (auto [index, load] : llvm::enumerate(tileLoads)) {
-    Consumers consumers = consumersOf(load->getResult(0));
-    if (consumers.empty())
-      continue;
+  for (LoadGroup &group : groups) {
+    Operation *load = group.loads.back();
     Ring *ring = nullptr;
-    if (bytes > kImageBytes)
+    if (bytes > kImageBytes) {
+      auto later = llvm::find(tileLoads, load);
       for (Ring &other : rings)
-        if (canShare(other, load, consumers, tileLoads.drop_front(index + 1)))
+        if (canShare(other, load, group.consumers,
+                     ArrayRef(std::next(later), tileLoads.end())))
           ring = &other;
+    }
     if (!ring)
-      ring = &rings.emplace_back(createRing(load, consumers));
+      ring = &rings.emplace_back(createRing(load, group.consumers));
     ring->load = load;
-    ring->firstUse = consumers.front().second.any.first;
-    planLoad(load, consumers, *ring);
+    ring->firstUse = group.consumers.front().second.any.first;
+    planLoad(group, *ring);
   }
   return success();
 }
 
-void CrossingPlanner::planLoad(Operation *load, const Consumers &consumers,
-                               const Ring &ring) {
-  Value value = load->getResult(0);
-  Location loc = load->getLoc();
-  auto scaled = dyn_cast<LoadScaledOp>(load);
-  Value channel = ring.image.channel, payload = ring.image.payload;
-  Value smemScales = ring.smemScales, tmemScales = ring.image.scales;
-  int64_t bytes = cast<BufferType>(payload.getType()).getSlotSize();
-  if (smemScales)
-    bytes += cast<BufferType>(smemScales.getType()).getSlotSize();
-  loads[value] = ring.image;
+/// The scales of a load in shared memory, for each slot of its ring; in
+/// `image.scales` where products read them.
+Value CrossingPlanner::planScales(LoadScaledOp load, int64_t slots,
+                                  OperandBuffer &image) {
+  Location loc = load.getLoc();
+  auto [rows, cols] = getTileShape(load.getType());
+  bool alongCols = load.getAlong() == Axis::Cols;
+  int64_t scaleRows = alongCols ? rows : cols;
+  int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
+  Type scale = load.getType().getScaleType();
+  Value smemScales =
+      createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales, slots,
+                   scaleRows, blocks, scale);
+  image.scales = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
+                              scaleRows, blocks, scale);
+  return smemScales;
+}
 
-  Step execute = [=](OpBuilder &b, RoleState &state) mutable {
-    auto map = [&](ValueRange values) {
-      return llvm::map_to_vector(
-          values, [&](Value v) { return state.values.lookup(v); });
-    };
-    OperandRange indices =
-        scaled ? scaled.getIndices() : cast<LoadOp>(load).getIndices();
-    Value limit = scaled ? scaled.getLimit() : cast<LoadOp>(load).getLimit();
-    if (limit)
-      limit = state.values.lookup(limit);
-    Value slot = tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
-    tcgen::ExpectOp::create(b, loc, channel, slot, bytes);
-    tcgen::TmaLoadOp::create(b, loc, load->getOperand(0), map(indices), limit,
-                             payload, slot, channel);
-    if (scaled)
-      tcgen::BulkLoadOp::create(b, loc, scaled.getScales(),
-                                map(scaled.getScaleIndices()), smemScales, slot,
-                                channel);
-  };
-  roleNamed(roleOf(load)).execute(load, execute, load->getOperands());
+void CrossingPlanner::planLoad(const LoadGroup &group, const Ring &ring) {
+  Operation *last = group.loads.back();
+  Location loc = last->getLoc();
+  Value channel = ring.channel, payload = ring.payload;
+  auto type = cast<BufferType>(payload.getType());
+  int64_t bytes = type.getSlotSize();
+  RoleBuilder &role = roleNamed(roleOf(last));
+  SmallVector<Value> needs;
+  SmallVector<std::pair<LoadScaledOp, Value>> scales;
+  auto values = std::make_shared<SmallVector<Value>>();
+  for (Operation *load : group.loads) {
+    Value value = load->getResult(0);
+    OperandBuffer image{payload, Value(), channel};
+    if (auto scaled = dyn_cast<LoadScaledOp>(load)) {
+      Value smemScales = planScales(scaled, type.getSlots(), image);
+      bytes += cast<BufferType>(smemScales.getType()).getSlotSize();
+      scales.push_back({scaled, smemScales});
+    }
+    loads[value] = image;
+    values->push_back(value);
+    loadViews[value] = values;
+    llvm::append_range(needs, load->getOperands());
+    if (load != last)
+      role.execute(load, [](OpBuilder &, RoleState &) {});
+  }
 
-  Step copyScales;
-  if (scaled)
-    copyScales = [=](OpBuilder &b, RoleState &state) {
-      tcgen::CopyScalesOp::create(b, loc, smemScales,
-                                  state.consumed.lookup(channel), tmemScales,
-                                  createZero(b, loc));
-    };
-  planConsumers(value, consumers, load, roleOf(load), channel, payload,
-                copyScales);
+  role.execute(
+      last,
+      [=](OpBuilder &b, RoleState &state) mutable {
+        auto map = [&](ValueRange values) {
+          return llvm::map_to_vector(
+              values, [&](Value v) { return state.values.lookup(v); });
+        };
+        auto [source, indices, limit] = placeOf(last);
+        if (limit)
+          limit = state.values.lookup(limit);
+        Value slot =
+            tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
+        tcgen::ExpectOp::create(b, loc, channel, slot, bytes);
+        tcgen::TmaLoadOp::create(b, loc, source, map(indices), limit, payload,
+                                 slot, channel);
+        for (auto [scaled, smemScales] : scales)
+          tcgen::BulkLoadOp::create(b, loc, scaled.getScales(),
+                                    map(scaled.getScaleIndices()), smemScales,
+                                    slot, channel);
+      },
+      needs);
+  planConsumers(last->getResult(0), group.consumers, last, roleOf(last),
+                channel, payload);
+
+  // Scales follow right before the first product that needs them.
+  for (auto [scaled, smemScales] : scales)
+    for (auto &[name, consumer] : consumersOf(scaled.getResult())) {
+      Value tmemScales = loads[scaled.getResult()].scales;
+      roleNamed(name).before(
+          consumer.mma.first, StepOrder::Acquire,
+          [=, smemScales = smemScales](OpBuilder &b, RoleState &state) {
+            tcgen::CopyScalesOp::create(b, loc, smemScales,
+                                        state.consumed.lookup(channel),
+                                        tmemScales, createZero(b, loc));
+          });
+    }
 }

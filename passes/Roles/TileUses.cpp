@@ -61,7 +61,7 @@ static bool fitsTensorMap(LoadOp load) {
 }
 
 Unit flamia::unitOf(Operation *op) {
-  if (isa<LoadOp, LoadScaledOp>(op)) {
+  if (isa<LoadOp, LoadScaledOp, LoadPayloadOp>(op)) {
     auto load = dyn_cast<LoadOp>(op);
     return isVectorShape(op->getResult(0).getType()) ||
                    (load && !fitsTensorMap(load))

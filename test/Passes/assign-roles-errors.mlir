@@ -21,7 +21,7 @@ flamia.kernel @scalar_role(%o: memref<?x128xbf16>) parameters {} grid(1) {
 flamia.kernel @transposed_value(%a: memref<?x128xf32>, %o: memref<?x128xf32>) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %t = flamia.load %a[%c0, %c0] : memref<?x128xf32> -> tensor<128x128xf32>
-  // expected-error@+1 {{a transpose is supported only as an operand of flamia.dot}}
+  // expected-error@+1 {{a transpose is supported only as an operand of flamia.dot, or of a row vector that is stored}}
   %tT = flamia.transpose %t : tensor<128x128xf32> -> tensor<128x128xf32>
   // expected-note@+1 {{used here}}
   flamia.store %tT, %o[%c0, %c0] : tensor<128x128xf32>, memref<?x128xf32>

@@ -352,3 +352,44 @@ flamia.kernel @turns(%a: !m, %o: !o) parameters {} grid(1) {
   flamia.store %d3, %o[%c0, %c0] : !f, !o
   flamia.return
 }
+
+// Loads of one payload with different scales share a ring; the scales of each are copied
+// right before the product that needs them. Scales that are all 1 are not loaded.
+// CHECK-LABEL: flamia.kernel @views
+flamia.kernel @views(%a: memref<?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %u: memref<?x?x512xf8E8M0FNU>, %o: !o, %n: index) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c128 = arith.constant 128 : index
+  %zero = arith.constant dense<0.0> : !f
+  // CHECK: tcgen.fill_scales %[[ONES:.*]] byte 127
+  // CHECK: tcgen.role "load" warps 1 {
+  // CHECK: scf.for
+  // CHECK: tcgen.expect %[[CH:.*]][%[[SLOT:.*]]] bytes 17408
+  // CHECK-NEXT: tcgen.tma_load %a[%{{.*}}, %{{.*}}], %[[DATA:.*]][%[[SLOT]]]
+  // CHECK-NEXT: tcgen.bulk_load %s
+  // CHECK-NEXT: tcgen.bulk_load %u
+  // CHECK-NOT: tcgen.tma_load
+  // CHECK: tcgen.role "mma" warps 1 {
+  // CHECK: scf.for
+  // CHECK: %[[TILE:.*]] = tcgen.wait %[[CH]]
+  // CHECK: tcgen.copy_scales
+  // CHECK: tcgen.mma %{{.*}}, %{{.*}}[%[[TILE]]], %{{.*}}[%[[TILE]]] {{.*}} major k
+  // CHECK: tcgen.copy_scales
+  // CHECK: tcgen.mma %{{.*}}, %{{.*}}, %{{.*}}[%[[TILE]]] {{.*}} major mn
+  // CHECK: tcgen.mma %{{.*}}, %{{.*}}, %{{.*}}[%[[TILE]]] scales %{{.*}}, %[[ONES]][{{.*}}] major mn
+  // CHECK: tcgen.release %[[CH]][%[[TILE]]] by mma
+  %acc = scf.for %i = %c0 to %n step %c1 iter_args(%sum = %zero) -> (!f) {
+    %at = arith.muli %i, %c128 : index
+    %t = flamia.load_scaled %a[%at, %c0], %s[%i, %c0] along cols : memref<?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    %v = flamia.load_scaled %a[%at, %c0], %u[%i, %c0] along rows : memref<?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1>
+    %p = flamia.load_payload %a[%at, %c0] : memref<?x128xf8E4M3FN> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 128x128>
+    %tT = flamia.transpose %t : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1>
+    %d = flamia.dot %t, %tT, %zero : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1> -> !f
+    %q = flamia.quantize %d : !f -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    %e = flamia.dot %q, %v, %sum : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1> -> !f
+    %next = flamia.dot %q, %p, %e : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 128x128> -> !f
+    scf.yield %next : !f
+  }
+  flamia.store %acc, %o[%c0, %c0] : !f, !o
+  flamia.return
+}
