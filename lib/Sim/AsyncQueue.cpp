@@ -23,14 +23,17 @@ namespace {
 /// definedness are checked.
 class CheckedGlobal : public GlobalSpace {
 public:
-  CheckedGlobal(Exec &x, bool update) : x(x), update(update) {}
+  /// For `op`, or for what has told the hazard tracker already.
+  CheckedGlobal(Exec &x, bool update, const AsyncOp *op = nullptr)
+      : x(x), update(update), op(op) {}
 
   const uint8_t *read(uint64_t address, uint64_t size) override {
     DeviceMemory::Region *r = region(address, size);
     if (!r)
       return nullptr;
     needDefined(*r, address, size);
-    return r->host + (address - r->address);
+    return inOrder(*r, address, size, false) ? r->host + (address - r->address)
+                                             : nullptr;
   }
   uint8_t *write(uint64_t address, uint64_t size) override {
     DeviceMemory::Region *r = region(address, size);
@@ -46,17 +49,27 @@ public:
       needDefined(*r, address, size);
     if (r->written)
       std::memset(r->written.get() + (address - r->address), 1, size);
-    return r->host + (address - r->address);
+    return inOrder(*r, address, size, true) ? r->host + (address - r->address)
+                                            : nullptr;
   }
   /// Reports what was found; true when there was something.
   bool report(const Instr &i, int lane) {
     if (error.empty())
-      return false;
+      return reported;
     x.fail(i, lane, error, check);
     return true;
   }
 
 private:
+  bool inOrder(DeviceMemory::Region &r, uint64_t address, uint64_t size,
+               bool writing) {
+    if (!op || !x.cluster.hazards || r.access == BufferAccess::Read ||
+        !error.empty())
+      return true;
+    reported = reported || !x.cluster.hazards->globalCopy(
+                               x, *op, r, address, size, writing, update);
+    return !reported;
+  }
   DeviceMemory::Region *region(uint64_t address, uint64_t size) {
     DeviceMemory::Region *r = last;
     if (!r || address - r->address >= r->bytes)
@@ -88,6 +101,8 @@ private:
 
   Exec &x;
   bool update;
+  const AsyncOp *op;
+  bool reported = false; ///< The hazard tracker has complained.
   DeviceMemory::Region *last = nullptr;
   std::string error;
   const char *check = "";
@@ -171,8 +186,9 @@ llvm::SmallVector<Cta *, 4> targets(Cluster &c, const AsyncOp &op) {
 }
 
 bool completeBytes(Exec &x, const AsyncOp &op, Cta &cta, uint32_t bytes) {
-  if (x.cluster.hazards)
-    x.cluster.hazards->complete(op, cta, op.barrier.address);
+  Hazards *hazards = x.cluster.hazards.get();
+  if (hazards && !hazards->complete(x, op, cta, op.barrier.address))
+    return false;
   Mbarrier *b = cta.findMbarrier(op.barrier.address);
   if (!b) {
     x.fail(*op.instr, op.lane,
@@ -183,7 +199,7 @@ bool completeBytes(Exec &x, const AsyncOp &op, Cta &cta, uint32_t bytes) {
   }
   std::string error;
   if (b->changeTx(-int64_t(bytes), error))
-    return true;
+    return !hazards || hazards->signalled(x, *op.instr, cta, *b, op.lane);
   x.fail(*op.instr, op.lane,
          error + " of the mbarrier at shared address " + hex(b->address),
          "barrier");
@@ -201,7 +217,7 @@ bool runTensorLoad(Exec &x, AsyncOp &op) {
                      "tensor copy"))
       return false;
     IssueList issues;
-    CheckedGlobal global(x, false);
+    CheckedGlobal global(x, false, &op);
     bool done = gather ? tmaGather4(op.map, op.coords, op.shared.address,
                                     cta->view(), global, issues)
                        : tmaLoad(op.map, op.coords, op.shared.address,
@@ -235,7 +251,7 @@ bool runTensorStore(Exec &x, AsyncOp &op) {
   SharedView view = {op.data.data(), op.shared.address,
                      uint32_t(op.data.size())};
   IssueList issues;
-  CheckedGlobal global(x, c.reduce);
+  CheckedGlobal global(x, c.reduce, &op);
   bool done = c.reduce ? tmaReduce(op.map, op.coords, op.shared.address, c.op,
                                    view, global, issues)
                        : storeTile(op, c, view, global, issues);
@@ -248,7 +264,7 @@ bool runTensorStore(Exec &x, AsyncOp &op) {
 
 bool runBulkLoad(Exec &x, AsyncOp &op) {
   const Instr &i = *op.instr;
-  CheckedGlobal global(x, false);
+  CheckedGlobal global(x, false, &op);
   const uint8_t *from = nullptr;
   if (op.kind == AsyncOp::BulkShared) {
     Cta &source = *x.cluster.ctas[op.source.cta];
@@ -292,7 +308,7 @@ bool runBulkStore(Exec &x, AsyncOp &op) {
   if (op.bytes == 0)
     return true;
   const CopyInfo &c = x.kernel.copies[i.extra];
-  CheckedGlobal global(x, c.reduce);
+  CheckedGlobal global(x, c.reduce, &op);
   if (c.masked) {
     // Bit k of the mask stands for byte k of every 16.
     for (uint32_t k = 0; k < op.bytes; ++k)
@@ -344,8 +360,9 @@ bool runMmaOp(Exec &x, AsyncOp &op) {
 
 bool runCommit(Exec &x, AsyncOp &op) {
   for (Cta *cta : targets(x.cluster, op)) {
-    if (x.cluster.hazards)
-      x.cluster.hazards->complete(op, *cta, op.shared.address);
+    Hazards *hazards = x.cluster.hazards.get();
+    if (hazards && !hazards->complete(x, op, *cta, op.shared.address))
+      return false;
     Mbarrier *b = cta->findMbarrier(op.shared.address);
     if (!b) {
       x.fail(*op.instr, op.lane,
@@ -361,6 +378,8 @@ bool runCommit(Exec &x, AsyncOp &op) {
              "barrier");
       return false;
     }
+    if (hazards && !hazards->signalled(x, *op.instr, *cta, *b, op.lane))
+      return false;
   }
   return true;
 }
@@ -401,12 +420,13 @@ bool runShift(Exec &x, AsyncOp &op) {
 bool runLaneArrive(Exec &x, AsyncOp &op) {
   if (!finishLaneCopies(x.cluster, x.warp, unsigned(op.lane), 0))
     return false;
-  if (x.cluster.hazards)
-    x.cluster.hazards->complete(op, x.cta, op.barrier.address);
+  Hazards *hazards = x.cluster.hazards.get();
+  if (hazards && !hazards->complete(x, op, x.cta, op.barrier.address))
+    return false;
   Mbarrier *b = x.cta.findMbarrier(op.barrier.address);
   std::string error;
   if (b && b->arrive(1, 0, false, error))
-    return true;
+    return !hazards || hazards->signalled(x, *op.instr, x.cta, *b, op.lane);
   x.fail(*op.instr, op.lane,
          b ? error : "the mbarrier was invalidated before the copies completed",
          "barrier");

@@ -67,6 +67,9 @@ struct AsyncOp {
   std::vector<uint8_t> data; ///< Captured bytes.
   /// What a thread that sees its completion knows (Hazard.h).
   std::shared_ptr<Clocks> clocks;
+  uint32_t agent = 0, epoch = 0; ///< Its own, in Hazard.h's numbers.
+  uint32_t issue = 0;            ///< Its warp's epoch.
+  uint64_t event = 0;            ///< Its name for the order recorder.
 
   bool isStore() const { return kind == TensorStore || kind == BulkStore; }
 };

@@ -55,7 +55,7 @@ bool arrive(Exec &x, const Instr &i, NamedBarrier &b, uint32_t id,
   }
   lanes |= mask;
   if (x.cluster.hazards)
-    x.cluster.hazards->namedArrive(x, b, id);
+    x.cluster.hazards->namedArrive(x, i, b, id);
   if (expected)
     b.expected = expected;
   if ((lanes & x.warp.live) == x.warp.live)

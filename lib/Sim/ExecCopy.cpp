@@ -56,7 +56,7 @@ Flow laneCopy(Exec &x, const Instr &i, uint32_t mask) {
         !x.sharedTarget(i, to, offset, l))
       return Flow::Fail;
     if (x.cluster.hazards &&
-        !x.cluster.hazards->laneCopy(x, i, offset, bytes, l))
+        !x.cluster.hazards->laneCopy(x, i, offset, bytes, from, n, l))
       return Flow::Fail;
     x.warp.laneCopies.push_back({x.fragment().pc, from, offset, uint8_t(bytes),
                                  uint8_t(n), uint8_t(l), x.warp.laneGroup[l]});
@@ -260,7 +260,8 @@ Flow bulkWait(Exec &x, const Instr &i, uint32_t mask) {
     uint64_t committed = it == q.committed.end() ? 0 : it->second;
     if (x.cluster.hazards)
       x.cluster.hazards->bulkWait(
-          x, l, committed - std::min<uint64_t>(committed, uint64_t(i.imm)));
+          x, l, committed - std::min<uint64_t>(committed, uint64_t(i.imm)),
+          readOnly);
     for (size_t k = 0; k < q.copies.size();) {
       AsyncOp &op = q.copies[k];
       bool mine = AsyncQueue::thread(op.cta, op.warp, op.lane) == thread;

@@ -140,14 +140,17 @@ bool runCancel(Cluster &cluster, AsyncOp &op) {
     uint64_t at = op.shared.address - sharedBase;
     std::memcpy(cta->shared.data() + at, words, answerBytes);
     std::memset(cta->shadow.data() + at, shadowDefined, answerBytes);
-    if (cluster.hazards)
-      cluster.hazards->complete(op, *cta, op.barrier.address);
+    Hazards *hazards = cluster.hazards.get();
+    if (hazards && !hazards->complete(x, op, *cta, op.barrier.address))
+      return false;
     Mbarrier *b = cta->findMbarrier(op.barrier.address);
     std::string error = "no initialised mbarrier";
     if (!b || !b->changeTx(-int64_t(answerBytes), error)) {
       x.fail(*op.instr, op.lane, error + " for the answer", "barrier");
       return false;
     }
+    if (hazards && !hazards->signalled(x, *op.instr, *cta, *b, op.lane))
+      return false;
   }
   return true;
 }

@@ -112,13 +112,16 @@ Flow inval(Exec &x, const Instr &i, uint32_t mask) {
   return Flow::Next;
 }
 
-/// Tells the hazard tracker of an arrival or a change of the transaction count.
-bool signal(Exec &x, const Instr &i, uint64_t address, Mbarrier &b, int lane) {
+/// Tells the hazard tracker of an arrival or a change of the transaction count,
+/// before it and after it.
+bool signal(Exec &x, const Instr &i, uint64_t address, Mbarrier &b, int lane,
+            bool done) {
   if (!x.cluster.hazards)
     return true;
   uint32_t offset;
   Cta *target = x.sharedTarget(i, address, offset, lane);
-  return x.cluster.hazards->barrierArrive(x, i, *target, b, lane);
+  return done ? x.cluster.hazards->signalled(x, i, *target, b, lane)
+              : x.cluster.hazards->barrierArrive(x, i, *target, b, lane);
 }
 
 Flow arrive(Exec &x, const Instr &i, uint32_t mask) {
@@ -131,7 +134,7 @@ Flow arrive(Exec &x, const Instr &i, uint32_t mask) {
     Mbarrier *b = mbarrierAt(x, i, address, l, false);
     if (!b)
       return Flow::Fail;
-    if (!signal(x, i, address, *b, l))
+    if (!signal(x, i, address, *b, l, false))
       return Flow::Fail;
     if (state)
       state[l] = b->token();
@@ -144,6 +147,8 @@ Flow arrive(Exec &x, const Instr &i, uint32_t mask) {
       return x.fail(
           i, l, error + " of the mbarrier at shared address " + hex(b->address),
           "barrier");
+    if (!signal(x, i, address, *b, l, true))
+      return Flow::Fail;
   }
   return Flow::Next;
 }
@@ -158,13 +163,15 @@ Flow changeTx(Exec &x, const Instr &i, uint32_t mask) {
     Mbarrier *b = mbarrierAt(x, i, address, l, false);
     if (!b)
       return Flow::Fail;
-    if (!signal(x, i, address, *b, l))
+    if (!signal(x, i, address, *b, l, false))
       return Flow::Fail;
     std::string error;
     if (!b->changeTx(Sign * int64_t(bytes[l]), error))
       return x.fail(
           i, l, error + " of the mbarrier at shared address " + hex(b->address),
           "barrier");
+    if (!signal(x, i, address, *b, l, true))
+      return Flow::Fail;
   }
   return Flow::Next;
 }

@@ -82,7 +82,7 @@ Flow alloc(Exec &x, const Instr &i, uint32_t mask) {
     return Flow::Fail;
   std::memcpy(p, &address, 4);
   if (x.cluster.hazards &&
-      !x.cluster.hazards->tmemColumns(x, i, address, columns))
+      !x.cluster.hazards->tmemColumns(x, i, address, columns, false))
     return Flow::Fail;
   return Flow::Next;
 }
@@ -96,7 +96,7 @@ Flow dealloc(Exec &x, const Instr &i, uint32_t mask) {
     return Flow::Fail;
   if (x.cluster.hazards &&
       !x.cluster.hazards->tmemColumns(x, i, x.lanes<uint32_t>(i.src[0])[lane],
-                                      x.lanes<uint32_t>(i.src[1])[lane]))
+                                      x.lanes<uint32_t>(i.src[1])[lane], true))
     return Flow::Fail;
   return Flow::Next;
 }

@@ -15,15 +15,17 @@ namespace sim {
 
 using llvm::StringRef;
 
-static uint64_t barrierKey(const Cta &cta, uint32_t address) {
-  return uint64_t(cta.rank) << 32 | address;
-}
+/// Stands for the cluster's barrier among addresses and numbers of barriers.
+static constexpr uint32_t clusterBarrier = 0xFFFFFFFF;
 
 Hazards::Hazards(Cluster &cluster)
     : cluster(cluster), warpsPerCta(cluster.launch.warpsPerCta),
       warpCount(warpsPerCta * unsigned(cluster.ctas.size())),
       agents(4 * warpCount) {
   const CheckSet &checks = cluster.launch.options->checks;
+  const std::array<uint32_t, 3> &grid = cluster.launch.config->grid,
+                                &first = cluster.ctas[0]->id;
+  clusterNumber = first[0] + grid[0] * (first[1] + grid[1] * first[2]);
   races = checks.has(Check::Race);
   proxies = checks.has(Check::ProxyFence);
   fences = checks.has(Check::TensorFence);
@@ -31,7 +33,7 @@ Hazards::Hazards(Cluster &cluster)
   ptxOrder = checks.has(Check::PtxOrder);
   for (const std::string &opcode : cluster.launch.program->opcodes) {
     StringRef o = opcode;
-    uint8_t flags = 0;
+    uint16_t flags = 0;
     if (o.starts_with("fence.proxy.async") && !o.ends_with(".global"))
       flags |= opProxyFence | opInitFence;
     if (o.starts_with("fence.mbarrier_init") ||
@@ -53,13 +55,28 @@ Hazards::Hazards(Cluster &cluster)
       flags |= opReduce;
     if (!plain && o.contains(".relaxed"))
       flags |= opRelaxed;
+    if (o.contains("_wait.parity"))
+      flags |= opParity;
     opcodes.push_back(flags);
+    uint8_t words = 0;
+    if (!o.starts_with("red.") && !o.starts_with("st."))
+      words |= globalReads;
+    if (!o.starts_with("ld."))
+      words |= globalWrites;
+    bool both = o.contains(".acq_rel") || o.contains(".sc");
+    if (both || o.contains(".acquire"))
+      words |= globalAcquire;
+    if (both || o.contains(".release"))
+      words |= globalRelease;
+    globalFlags.push_back(words);
   }
   warps.resize(warpCount);
   for (unsigned w = 0; w < warpCount; ++w) {
     warps[w].now.v.resize(agents, 0);
     warps[w].now.v[w] = 1;
   }
+  if (cluster.launch.options->orderDigest)
+    order = std::make_unique<OrderRecorder>(cluster.ctas[0]->id);
   ctas.resize(cluster.ctas.size());
   for (size_t k = 0; k < ctas.size(); ++k) {
     ctas[k].shared.resize(cluster.ctas[k]->shared.size() / 16 + 1);
@@ -95,6 +112,7 @@ void Hazards::acquire(WarpState &s, const Clocks &c) {
   joinClock(s.now.v, c.v);
   joinClock(s.now.a, c.a);
   joinClock(s.after, c.t);
+  s.now.g.join(c.g);
 }
 
 Clocks Hazards::arrival(const Warp &w, const Instr &i) {
@@ -110,7 +128,7 @@ void Hazards::arrived(const Warp &w, const Instr &i, const Clocks &c) {
 
 void Hazards::fence(Exec &x, const Instr &i) {
   WarpState &s = state(x.warp);
-  uint8_t flags = opcodes[i.opcode];
+  uint16_t flags = opcodes[i.opcode];
   unsigned w = number(x.warp);
   if (flags & opProxyFence) {
     s.now.a = s.now.v;
@@ -142,85 +160,14 @@ void Hazards::tmemWait(Exec &x, bool loads) {
 }
 
 //===----------------------------------------------------------------------===//
-// mbarriers
-//===----------------------------------------------------------------------===//
-
-void Hazards::barrierInit(Exec &x, const Instr &i, Cta &cta, uint32_t address) {
-  BarrierState b;
-  b.warp = number(x.warp);
-  b.epoch = state(x.warp).now.v[b.warp];
-  b.instr = index(i);
-  barriers[barrierKey(cta, address)] = std::move(b);
-}
-
-Hazards::BarrierState &Hazards::barrier(Cta &cta, Mbarrier &b) {
-  BarrierState &s = barriers[barrierKey(cta, b.address)];
-  if (s.phase != b.phase) {
-    s.done.join(s.current);
-    s.current = Clocks();
-    s.phase = b.phase;
-  }
-  return s;
-}
-
-bool Hazards::checkInit(Exec &x, const Instr &i, int lane,
-                        const BarrierState &b, uint32_t address, bool remote) {
-  const WarpState &s = state(x.warp);
-  unsigned w = number(x.warp);
-  std::string place =
-      "mbarrier at shared address 0x" + llvm::utohexstr(address, true);
-  if (races && b.warp != w && clockAt(s.now.v, b.warp) < b.epoch) {
-    x.fail(i, lane,
-           place +
-               " is used, but nothing orders this after its "
-               "initialisation in line " +
-               llvm::Twine(cluster.launch.kernel->code[b.instr].line) +
-               " (warp " + llvm::Twine(b.warp % warpsPerCta) + ")",
-           "race");
-    return false;
-  }
-  // bar.sync is enough within a CTA, and is what compilers use there.
-  if (proxies && remote && !b.fenced) {
-    x.fail(i, lane,
-           place +
-               " is signalled from another CTA, but its "
-               "initialisation in line " +
-               llvm::Twine(cluster.launch.kernel->code[b.instr].line) +
-               " is not followed by fence.mbarrier_init",
-           "proxy-fence");
-    return false;
-  }
-  return true;
-}
-
-bool Hazards::barrierArrive(Exec &x, const Instr &i, Cta &cta, Mbarrier &b,
-                            int lane) {
-  BarrierState &s = barrier(cta, b);
-  if (!checkInit(x, i, lane, s, b.address, &cta != &x.cta))
-    return false;
-  s.current.join(arrival(x.warp, i));
-  return true;
-}
-
-bool Hazards::barrierWait(Exec &x, const Instr &i, Mbarrier &b, int lane) {
-  BarrierState &s = barrier(x.cta, b);
-  if (!checkInit(x, i, lane, s, b.address, false))
-    return false;
-  arrived(x.warp, i, s.done);
-  return true;
-}
-
-void Hazards::complete(const AsyncOp &op, Cta &cta, uint32_t address) {
-  Mbarrier *b = cta.findMbarrier(address);
-  if (b && op.clocks)
-    barrier(cta, *b).current.join(*op.clocks);
-}
-
-//===----------------------------------------------------------------------===//
 // CTA and cluster barriers
 //===----------------------------------------------------------------------===//
 
-void Hazards::namedArrive(Exec &x, NamedBarrier &b, uint32_t id) {
+void Hazards::namedArrive(Exec &x, const Instr &i, const NamedBarrier &b,
+                          uint32_t id) {
+  if (order)
+    order->meet(x.cta.rank, id, b.generation,
+                order->nextEvent(number(x.warp), i.line), i.line);
   Clocks &g = ctas[x.cta.rank].named[id].generation[b.generation & 1];
   // The first to arrive begins a generation.
   if (b.arrived == 0)
@@ -231,6 +178,9 @@ void Hazards::namedLeave(Exec &x, uint32_t id, uint64_t generation) {
   acquire(state(x.warp), ctas[x.cta.rank].named[id].generation[generation & 1]);
 }
 void Hazards::clusterArrive(Exec &x, const Instr &i, uint64_t generation) {
+  if (order)
+    order->meet(0, clusterBarrier, generation,
+                order->nextEvent(number(x.warp), i.line), i.line);
   Clocks &g = clusterGroup.generation[generation & 1];
   if (cluster.clusterArrived == 0)
     g = Clocks();
@@ -257,7 +207,7 @@ void Hazards::laneCopyWait(Exec &x, uint32_t keep, bool all) {
   raiseClock(s.now.v, copyAgent(number(x.warp)), done);
 }
 
-void Hazards::bulkWait(Exec &x, int lane, uint64_t below) {
+void Hazards::bulkWait(Exec &x, int lane, uint64_t below, bool read) {
   uint64_t thread = AsyncQueue::thread(x.cta.rank, x.warp.index, lane);
   WarpState &s = state(x.warp);
   size_t kept = 0;
@@ -267,6 +217,10 @@ void Hazards::bulkWait(Exec &x, int lane, uint64_t below) {
       continue;
     }
     raiseClock(s.now.v, b.agent, b.epoch);
+    if (read)
+      bulkStores[kept++] = b;
+    else
+      raiseClock(s.now.v, b.writer, b.written);
   }
   bulkStores.resize(kept);
 }
@@ -276,6 +230,8 @@ void Hazards::bulkWait(Exec &x, int lane, uint64_t below) {
 //===----------------------------------------------------------------------===//
 
 bool Hazards::issue(Exec &x, AsyncOp &op) {
+  if (order)
+    op.event = order->nextEvent(number(x.warp), op.instr->line);
   switch (op.kind) {
   case AsyncOp::Mma:
   case AsyncOp::TmemCopy:
@@ -285,7 +241,9 @@ bool Hazards::issue(Exec &x, AsyncOp &op) {
   case AsyncOp::LaneArrive: {
     Clocks c = release(x.warp);
     unsigned w = number(x.warp);
-    raiseClock(c.v, copyAgent(w), state(x.warp).copies);
+    op.agent = copyAgent(w);
+    op.epoch = ++state(x.warp).copies;
+    raiseClock(c.v, op.agent, op.epoch);
     op.clocks = std::make_shared<Clocks>(std::move(c));
     return true;
   }
@@ -302,6 +260,14 @@ bool Hazards::issueInPipe(Exec &x, AsyncOp &op) {
   p.now.join(s.now);
   joinClock(p.entered, s.entered);
   if (op.kind == AsyncOp::Commit) {
+    // An operation of the pipe too: that it is done tells more than that those
+    // before it are.
+    op.agent = p.agent;
+    op.epoch = ++p.count;
+    if (ptxOrder)
+      p.ops.push_back({op.kind, 0, 0});
+    raiseClock(p.now.v, p.agent, p.count);
+    raiseClock(p.now.t, p.agent, p.count);
     Clocks c = release(x.warp);
     c.join(p.now); // Implies fence::before_thread_sync.
     op.clocks = std::make_shared<Clocks>(std::move(c));
@@ -323,6 +289,7 @@ bool Hazards::issueInPipe(Exec &x, AsyncOp &op) {
                uint16_t(w), 0, AgentKind::Pipe, false, 0},
               p.now,
               &p};
+  a.id = accessId(x, *op.instr);
   if (ptxOrder) {
     PipeOp o = {op.kind, 0, 0};
     if (op.mma) {
@@ -375,6 +342,7 @@ bool Hazards::issueCopy(Exec &x, AsyncOp &op) {
               {slot->instr, slot->epoch, s.now.v[w], uint16_t(slot->agent),
                uint16_t(w), 0, AgentKind::Copy, false, 0},
               s.now};
+  a.id = accessId(x, *op.instr);
   bool tensor =
       op.kind == AsyncOp::TensorLoad || op.kind == AsyncOp::TensorStore;
   uint32_t size = tensor ? op.map.imageBytes() : op.bytes;
@@ -382,8 +350,17 @@ bool Hazards::issueCopy(Exec &x, AsyncOp &op) {
       cluster.launch.kernel->copies[op.instr->extra].gather)
     size *= 4;
   if (op.isStore()) {
-    bulkStores.push_back({AsyncQueue::thread(op.cta, op.warp, op.lane),
-                          slot->agent, slot->epoch, op.group});
+    uint64_t thread = AsyncQueue::thread(op.cta, op.warp, op.lane);
+    Writer &writer = writers[thread];
+    if (!writer.agent)
+      writer.agent = agents++;
+    op.agent = writer.agent;
+    op.epoch = ++writer.count;
+    op.issue = s.now.v[w];
+    op.clocks = std::make_shared<Clocks>(s.now);
+    ++s.now.v[w]; // What the warp does from here on comes later.
+    bulkStores.push_back(
+        {thread, slot->agent, slot->epoch, op.group, op.agent, op.epoch});
     return range(a, *cluster.ctas[op.shared.cta], op.shared.address, size,
                  false);
   }
@@ -402,7 +379,10 @@ bool Hazards::issueCopy(Exec &x, AsyncOp &op) {
                         b->address, op.multicast || &signalled != &x.cta))
       return false;
   }
+  op.issue = s.now.v[w];
   Clocks c = release(x.warp);
+  op.agent = slot->agent;
+  op.epoch = slot->epoch;
   raiseClock(c.v, slot->agent, slot->epoch);
   op.clocks = std::make_shared<Clocks>(std::move(c));
   return true;

@@ -15,6 +15,7 @@
 #define FLAMIA_LIB_SIM_HAZARD_H
 
 #include "Machine.h"
+#include "OrderRecorder.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -40,12 +41,22 @@ inline void joinClock(Clock &c, const Clock &other) {
     c[k] = std::max(c[k], other[k]);
 }
 
+/// What is known of agents of other clusters: (cluster << 32 | agent, epoch),
+/// sorted. Empty unless the kernel synchronises through global memory.
+struct Foreign {
+  std::vector<std::pair<uint64_t, uint32_t>> known;
+  void join(const Foreign &o);
+  uint32_t at(uint64_t key) const;
+};
+
 struct Clocks {
   Clock v, a, t;
+  Foreign g;
   void join(const Clocks &o) {
     joinClock(v, o.v);
     joinClock(a, o.a);
     joinClock(t, o.t);
+    g.join(o.g);
   }
 };
 
@@ -56,7 +67,8 @@ enum class AgentKind : uint8_t {
   Load,
   Store,
   Pipe,
-  Copy
+  Copy,
+  Reduction ///< Of global memory, by a copy.
 };
 
 /// An access as shared and tensor memory remember it.
@@ -81,10 +93,19 @@ public:
               uint32_t size, bool write, int lane);
   bool tmemAccess(Exec &x, const Instr &i, const TmemAccess &access, bool load,
                   llvm::ArrayRef<uint32_t> data);
-  /// alloc and dealloc own the columns they name.
-  bool tmemColumns(Exec &x, const Instr &i, uint32_t address, uint32_t columns);
+  /// alloc and dealloc (`release`) own the columns they name.
+  bool tmemColumns(Exec &x, const Instr &i, uint32_t address, uint32_t columns,
+                   bool release);
+  /// cp.async: to shared memory, from `sourceBytes` at a global address.
   bool laneCopy(Exec &x, const Instr &i, uint32_t address, uint32_t size,
-                int lane);
+                uint64_t source, uint32_t sourceBytes, int lane);
+  /// Global memory that the kernel may write.
+  bool global(Exec &x, const Instr &i, const DeviceMemory::Region &region,
+              uint64_t address, uint32_t size, bool write, int lane);
+  /// The same by a copy, which has been issued; `reduce`: a reduction.
+  bool globalCopy(Exec &x, const AsyncOp &op,
+                  const DeviceMemory::Region &region, uint64_t address,
+                  uint64_t size, bool write, bool reduce);
   /// Called when an operation is issued.
   bool issue(Exec &x, AsyncOp &op);
 
@@ -93,13 +114,18 @@ public:
   void tmemWait(Exec &x, bool loads);
   void laneCopyWait(Exec &x, uint32_t keep, bool all);
   void laneCopyCommit(Exec &x);
-  void bulkWait(Exec &x, int lane, uint64_t below);
+  /// Groups before number `below`; `read`: only their sources are read.
+  void bulkWait(Exec &x, int lane, uint64_t below, bool read);
   void barrierInit(Exec &x, const Instr &i, Cta &cta, uint32_t address);
+  /// Called before an arrival or a change of the transaction count.
   bool barrierArrive(Exec &x, const Instr &i, Cta &cta, Mbarrier &b, int lane);
   bool barrierWait(Exec &x, const Instr &i, Mbarrier &b, int lane);
-  /// An asynchronous operation signals a barrier.
-  void complete(const AsyncOp &op, Cta &cta, uint32_t address);
-  void namedArrive(Exec &x, NamedBarrier &b, uint32_t id);
+  /// Called before an asynchronous operation signals a barrier.
+  bool complete(Exec &x, const AsyncOp &op, Cta &cta, uint32_t address);
+  /// Called after a barrier was signalled.
+  bool signalled(Exec &x, const Instr &i, Cta &cta, const Mbarrier &b,
+                 int lane);
+  void namedArrive(Exec &x, const Instr &i, const NamedBarrier &b, uint32_t id);
   void namedLeave(Exec &x, uint32_t id, uint64_t generation);
   void clusterArrive(Exec &x, const Instr &i, uint64_t generation);
   void clusterWait(Exec &x, uint64_t generation);
@@ -107,6 +133,8 @@ public:
   bool exitCta(Cta &cta);
   /// Hands over what --checks=ptx-order found.
   void flush();
+  /// With SimOptions::orderDigest; else null.
+  const OrderRecorder *recorder() const { return order.get(); }
 
 private:
   struct WarpState {
@@ -116,6 +144,7 @@ private:
     /// What relaxed arrivals pass on, what relaxed waits saw: for fences.
     Clocks relaxedOut, relaxedIn;
     uint32_t loads = 0, stores = 0, copies = 0;
+    uint64_t accesses = 0; ///< Numbers its accesses for the recorder.
     /// Lane copies issued when each commit group was closed.
     std::vector<uint32_t> copyGroups;
   };
@@ -124,7 +153,7 @@ private:
     uint32_t d, shape;
   };
   struct Pipe {
-    uint32_t agent = 0, count = 0;
+    uint32_t agent = 0, count = 0; ///< Operations and commits issued.
     Clocks now;
     Clock entered;           ///< WarpState::entered of its issuer.
     std::vector<PipeOp> ops; ///< Only with ptx-order.
@@ -135,10 +164,25 @@ private:
   };
   struct BulkStore {
     uint64_t thread;
-    uint32_t agent, epoch, group;
+    uint32_t agent, epoch, group; ///< What reads shared memory.
+    uint32_t writer, written;     ///< What writes global memory, its epoch.
   };
+  /// Writes of a thread's bulk stores.
+  struct Writer {
+    uint32_t agent = 0, count = 0;
+  };
+  /// What contributed to a phase of an mbarrier, or waited for one.
+  struct Signal {
+    uint32_t agent, epoch, instr;
+    uint16_t warp;
+  };
+  using Signals = llvm::SmallVector<Signal, 4>;
   struct BarrierState {
     Clocks current, done;
+    /// Arrivals of the phase under way, of the one before it, and of the one
+    /// before that.
+    Signals arrivals, last, secondLast;
+    Signals waits; ///< Waits that saw the phase before the current one end.
     uint32_t phase = 0;
     uint32_t warp = 0, epoch = 0, instr = 0; ///< Its initialisation.
     bool fenced = false;
@@ -154,7 +198,9 @@ private:
     AccessRecord record;
     const Clocks &known;
     const Pipe *pipe = nullptr;
-    bool columns = false; ///< alloc, dealloc: need no tcgen05.fence.
+    bool columns = false; ///< alloc, dealloc.
+    bool release = false; ///< dealloc.
+    uint64_t id = 0;      ///< For the recorder.
   };
   struct CtaState {
     std::vector<AccessCell> shared, tmem;
@@ -176,11 +222,18 @@ private:
   void acquire(WarpState &s, const Clocks &c);
   Clocks arrival(const Warp &w, const Instr &i);
   void arrived(const Warp &w, const Instr &i, const Clocks &c);
-  BarrierState &barrier(Cta &cta, Mbarrier &b);
+  BarrierState &barrier(const Cta &cta, const Mbarrier &b);
+  static void addSignal(Signals &list, const Signal &s);
+  const Signal *unknownSignal(const Signals &list, const Clock &known) const;
+  bool checkArrival(Exec &x, const Instr &i, int lane, const BarrierState &b,
+                    const Clock &known, uint32_t address);
   bool checkInit(Exec &x, const Instr &i, int lane, const BarrierState &b,
                  uint32_t address, bool remote);
   bool issueInPipe(Exec &x, AsyncOp &op);
   bool issueCopy(Exec &x, AsyncOp &op);
+  uint64_t accessId(const Exec &x, const Instr &i);
+  void recordAccess(const Access &a, uint64_t place, uint16_t mask,
+                    bool inTmem);
   bool footprint(Access &a, Cta &cta, const Footprint &f);
   bool range(Access &a, Cta &cta, uint32_t address, uint32_t size, bool write);
   bool cells(Access &a, Cta &cta, const TmemRange &r, bool write);
@@ -191,34 +244,57 @@ private:
   bool promised(const Access &a, const AccessRecord &r) const;
   bool fail(Access &a, const AccessRecord &r, const char *check,
             const llvm::Twine &message);
+  Clocks import(const Clocks &c, uint32_t from) const;
+  void globalSync(Exec &x, const Instr &i, uint64_t address, bool write);
+  bool globalTouch(Access &a, const DeviceMemory::Region &region,
+                   uint64_t address, uint64_t size);
+  bool globalOrdered(const Access &a, const AccessRecord &r,
+                     uint32_t from) const;
+  void globalFail(Access &a, const AccessRecord &r, uint32_t from,
+                  const DeviceMemory::Region &region, uint64_t address);
+  std::string nameCta(uint32_t number, unsigned warp) const;
   std::string name(uint32_t instr) const;
 
-  enum OpcodeFlags : uint8_t {
+  enum OpcodeFlags : uint16_t {
     opProxyFence = 1,
     opInitFence = 2,
     opBefore = 4,
     opAfter = 8,
     opAtomic = 16,
     opRelaxed = 32,
-    opFence = 64,  ///< Orders relaxed operations around it.
-    opReduce = 128 ///< Asynchronous reductions: their order does not matter.
+    opFence = 64,   ///< Orders relaxed operations around it.
+    opReduce = 128, ///< Asynchronous reductions: their order does not matter.
+    opParity = 256  ///< Waits by parity.
   };
+  /// What strong accesses of global memory do; relaxed ones need a fence.
+  enum GlobalFlags : uint8_t {
+    globalReads = 1,
+    globalWrites = 2,
+    globalAcquire = 4,
+    globalRelease = 8
+  };
+  /// Among the recorder's places.
+  static constexpr uint64_t globalPlace = 1ull << 63;
 
   Cluster &cluster;
   unsigned warpsPerCta, warpCount;
   uint32_t agents; ///< Next free number.
   bool races, proxies, fences, waits, ptxOrder;
-  std::vector<uint8_t> opcodes;
+  uint32_t clusterNumber; ///< Linear number of the first CTA.
+  std::vector<uint16_t> opcodes;
+  std::vector<uint8_t> globalFlags;
   std::vector<WarpState> warps;
   std::vector<CtaState> ctas;
   llvm::DenseMap<uint64_t, Pipe> pipes;
   std::vector<Slot> slots;
   std::vector<BulkStore> bulkStores;
+  llvm::DenseMap<uint64_t, Writer> writers; ///< By thread.
   llvm::DenseMap<uint64_t, BarrierState> barriers;
   llvm::DenseMap<uint64_t, Clocks> atomics;
   Group clusterGroup;
   std::set<std::pair<uint32_t, uint32_t>> orderPairs;
   std::vector<Diagnostic> orderErrors;
+  std::unique_ptr<OrderRecorder> order;
 };
 
 } // namespace sim

@@ -131,6 +131,7 @@ bool Hazards::ordered(Access &a, const AccessRecord &r, Cta &cta,
   case AgentKind::LaneCopy:
   case AgentKind::Pipe:
   case AgentKind::Copy:
+  case AgentKind::Reduction:
     if (!complete) {
       if (!races)
         return true;
@@ -141,9 +142,12 @@ bool Hazards::ordered(Access &a, const AccessRecord &r, Cta &cta,
     break;
   }
   bool mine = r.kind == AgentKind::Generic || r.kind == AgentKind::Atomic;
-  if (inTmem && fences && !mine && !a.columns &&
+  // alloc and dealloc are not asynchronous: fence::after is for what is.
+  if (inTmem && fences && !mine && (!a.columns || a.release) &&
       clockAt(k.t, r.agent) < r.epoch) {
     bool arrived = clockAt(state(a.x.warp).after, r.agent) >= r.epoch;
+    if (arrived && a.release)
+      return true;
     return fail(a, r, "tcgen05-fence",
                 what() + ", but " +
                     (arrived ? "tcgen05.fence::after_thread_sync is missing "
@@ -179,9 +183,45 @@ bool Hazards::ordered(Access &a, const AccessRecord &r, Cta &cta,
   return true;
 }
 
+uint64_t Hazards::accessId(const Exec &x, const Instr &i) {
+  if (!order)
+    return 0;
+  unsigned w = number(x.warp);
+  return order->eventId(w, i.line, warps[w].accesses++);
+}
+
+void Hazards::recordAccess(const Access &a, uint64_t place, uint16_t mask,
+                           bool inTmem) {
+  const AccessRecord &n = a.record;
+  OrderRecorder::Access now = {a.id,   n.epoch, n.issue, n.agent,
+                               n.warp, mask,    n.write};
+  order->access(place, now, a.i.line, [&](const OrderRecorder::Access &r) {
+    unsigned known = 0;
+    if (a.pipe && r.agent == n.agent)
+      known |= 1;
+    bool late = place & globalPlace && n.agent != n.warp;
+    if ((r.warp == n.warp && !late) || clockAt(a.known.v, r.warp) >= r.issue)
+      known |= 2;
+    if (clockAt(a.known.v, r.agent) >= r.epoch)
+      known |= 4;
+    bool async = n.kind == AgentKind::Pipe || n.kind == AgentKind::Copy;
+    if ((inTmem || async) &&
+        clockAt(inTmem ? a.known.t : a.known.a, r.agent) >= r.epoch)
+      known |= 8;
+    if (!inTmem && a.pipe && clockAt(a.pipe->entered, r.agent) >= r.epoch)
+      known |= 16;
+    return known;
+  });
+}
+
 bool Hazards::touch(Access &a, AccessCell &cell, uint16_t mask, Cta &cta,
                     uint32_t place, bool inTmem) {
   const AccessRecord &n = a.record;
+  if (order)
+    recordAccess(a,
+                 uint64_t(cta.rank) << 33 | uint64_t(inTmem) << 32 |
+                     (inTmem ? place : place / 16),
+                 mask, inTmem);
   size_t kept = 0;
   bool merged = false;
   for (AccessRecord &r : cell) {
@@ -283,6 +323,7 @@ bool Hazards::shared(Exec &x, const Instr &i, Cta &cta, uint32_t address,
               {index(i), s.now.v[w], s.now.v[w], uint16_t(w), uint16_t(w), 0,
                atomic ? AgentKind::Atomic : AgentKind::Generic, false, 0},
               s.now};
+  a.id = accessId(x, i);
   if (!range(a, cta, address, size, write))
     return false;
   if (atomic && write)
@@ -306,6 +347,7 @@ bool Hazards::tmemAccess(Exec &x, const Instr &i, const TmemAccess &access,
                uint16_t(load ? loadAgent(w) : storeAgent(w)), uint16_t(w), 0,
                load ? AgentKind::Load : AgentKind::Store, false, 0},
               s.now};
+  a.id = accessId(x, i);
   a.record.value = uint32_t(llvm::hash_combine_range(data.begin(), data.end()) ^
                             access.address);
   for (const TmemRange &r : ranges)
@@ -315,7 +357,7 @@ bool Hazards::tmemAccess(Exec &x, const Instr &i, const TmemAccess &access,
 }
 
 bool Hazards::tmemColumns(Exec &x, const Instr &i, uint32_t address,
-                          uint32_t columns) {
+                          uint32_t columns, bool release) {
   WarpState &s = state(x.warp);
   unsigned w = number(x.warp);
   Access a = {x,
@@ -324,13 +366,15 @@ bool Hazards::tmemColumns(Exec &x, const Instr &i, uint32_t address,
               {index(i), s.now.v[w], s.now.v[w], uint16_t(w), uint16_t(w), 0,
                AgentKind::Generic, false, 0},
               s.now};
+  a.id = accessId(x, i);
   a.columns = true;
+  a.release = release;
   return cells(a, x.cta,
                {0, 128, uint16_t(address & 0xFFFF), uint16_t(columns)}, true);
 }
 
 bool Hazards::laneCopy(Exec &x, const Instr &i, uint32_t address, uint32_t size,
-                       int lane) {
+                       uint64_t source, uint32_t sourceBytes, int lane) {
   WarpState &s = state(x.warp);
   unsigned w = number(x.warp);
   Access a = {x,
@@ -339,6 +383,15 @@ bool Hazards::laneCopy(Exec &x, const Instr &i, uint32_t address, uint32_t size,
               {index(i), ++s.copies, s.now.v[w], uint16_t(copyAgent(w)),
                uint16_t(w), 0, AgentKind::LaneCopy, false, 0},
               s.now};
+  a.id = accessId(x, i);
+  if (sourceBytes && races) {
+    DeviceMemory::Region *r = cluster.lastRegion;
+    if (!r || source - r->address >= r->bytes)
+      r = cluster.lastRegion = cluster.launch.memory->find(source);
+    if (r && r->access != BufferAccess::Read &&
+        !globalTouch(a, *r, source, sourceBytes))
+      return false;
+  }
   return range(a, x.cta, address, size, true);
 }
 

@@ -1,7 +1,7 @@
 //===- Launch.cpp - Running a grid ----------------------------------------===//
 
 #include "ExecRegisters.h"
-#include "Hazard.h"
+#include "GlobalOrder.h"
 #include "Machine.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -202,6 +202,8 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
     result.errors.push_back(std::move(d));
     return result;
   }
+  GlobalOrder global;
+  builder.state.global = &global;
   ClusterList clusters(config, options);
   uint64_t count = clusters.size();
   std::atomic<uint64_t> next{0};
@@ -232,6 +234,11 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
       cluster.run();
       if (cluster.hazards)
         cluster.hazards->flush();
+      if (cluster.hazards && cluster.hazards->recorder()) {
+        std::lock_guard<std::mutex> guard(lock);
+        for (auto [line, digest] : cluster.hazards->recorder()->digests())
+          result.orderDigest[line] += digest;
+      }
       cluster.addStats(local);
       if (!cluster.failed())
         continue;

@@ -22,6 +22,7 @@
 namespace flamia {
 namespace sim {
 
+class GlobalOrder;
 class Hazards;
 struct Cluster;
 struct Cta;
@@ -194,6 +195,7 @@ struct LaunchState {
   const LaunchConfig *config = nullptr;
   const SimOptions *options = nullptr;
   std::vector<uint8_t> params;
+  GlobalOrder *global = nullptr; ///< Who accessed global memory last.
   unsigned warpsPerCta = 0, threadsPerCta = 0;
   /// Takes a cluster off the list of those not begun: its first CTA, or false
   /// when all have begun. Empty when only some CTAs are run.

@@ -2,6 +2,7 @@
 
 #include "ExecAsync.h"
 #include "Hazard.h"
+#include "Report.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -88,15 +89,7 @@ Flow Exec::fail(const Instr &i, int lane, const Twine &message,
   d.hasCta = true;
   d.warp = int(warp.index);
   d.lane = lane;
-  if (i.loc < kernel.locs.size() && kernel.locs[i.loc].line) {
-    const ptx::SourceLoc &loc = kernel.locs[i.loc];
-    d.source = "file " + std::to_string(loc.file);
-    for (const auto &f : launch.program->files)
-      if (f.first == loc.file)
-        d.source = f.second;
-    d.source +=
-        ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column);
-  }
+  d.source = sourceOf(launch, i);
   cluster.errors.push_back(std::move(d));
   return Flow::Fail;
 }
@@ -329,10 +322,10 @@ bool Exec::requireDefined(const Instr &i, uint8_t space, uint64_t address,
     break;
   }
   DeviceMemory::Region *r = cluster.lastRegion;
-  if (!r->written || !check(Check::Uninit))
-    return true;
-  const uint8_t *s = r->written.get() + (address - r->address);
-  if (const void *hole = std::memchr(s, 0, size)) {
+  const uint8_t *s = r->written && check(Check::Uninit)
+                         ? r->written.get() + (address - r->address)
+                         : nullptr;
+  if (const void *hole = s ? std::memchr(s, 0, size) : nullptr) {
     fail(i, lane,
          "read of global address " +
              hex(address + (static_cast<const uint8_t *>(hole) - s)) +
@@ -340,7 +333,8 @@ bool Exec::requireDefined(const Instr &i, uint8_t space, uint64_t address,
          "uninit");
     return false;
   }
-  return true;
+  return r->access == BufferAccess::Read || !cluster.hazards ||
+         cluster.hazards->global(*this, i, *r, address, size, false, lane);
 }
 
 bool Exec::markDefined(const Instr &i, uint8_t space, uint64_t address,
@@ -380,7 +374,8 @@ bool Exec::markDefined(const Instr &i, uint8_t space, uint64_t address,
   DeviceMemory::Region *r = cluster.lastRegion;
   if (r->written)
     std::memset(r->written.get() + (address - r->address), 1, size);
-  return true;
+  return r->access == BufferAccess::Read || !cluster.hazards ||
+         cluster.hazards->global(*this, i, *r, address, size, true, lane);
 }
 
 } // namespace sim

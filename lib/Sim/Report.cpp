@@ -1,6 +1,6 @@
 //===- Report.cpp - Deadlock reports and statistics -----------------------===//
 
-#include "Machine.h"
+#include "Report.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -9,6 +9,19 @@ namespace flamia {
 namespace sim {
 
 static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
+
+std::string sourceOf(const LaunchState &launch, const Instr &i) {
+  const std::vector<ptx::SourceLoc> &locs = launch.kernel->locs;
+  if (i.loc >= locs.size() || !locs[i.loc].line)
+    return "";
+  const ptx::SourceLoc &loc = locs[i.loc];
+  std::string file = "file " + std::to_string(loc.file);
+  for (const auto &f : launch.program->files)
+    if (f.first == loc.file)
+      file = f.second;
+  return file + ":" + std::to_string(loc.line) + ":" +
+         std::to_string(loc.column);
+}
 
 /// What a fragment waits for, in words.
 static std::string describeWait(Cta &cta, const Fragment &f) {
@@ -70,9 +83,9 @@ void Cluster::reportDeadlock(const char *why) {
         std::string note = where + " lanes " + hex(f.mask) + " at " + d.file +
                            ":" + std::to_string(i.line) + ": '" +
                            launch.program->opcodes[i.opcode] + "'";
-        if (i.loc < kernel.locs.size() && kernel.locs[i.loc].line)
-          note +=
-              " (source line " + std::to_string(kernel.locs[i.loc].line) + ")";
+        std::string source = sourceOf(launch, i);
+        if (!source.empty())
+          note += " (from " + source + ")";
         std::string wait = describeWait(*cta, f);
         if (!wait.empty())
           note += " " + wait;

@@ -33,6 +33,8 @@ Executes PTX on a functional simulator of Blackwell GPUs.
   --stats               print statistics
   --json=FILE           write errors, comparisons and statistics as JSON
   --threads=N           host threads (default: one per processor)
+  --order-digest=FILE   write what orders the accesses of each PTX line, for
+                        comparisons (docs/simulator-races.md)
   --plain-accumulation  sum MMA products in fp32 instead of bit for bit
   --help, --version
 )";
@@ -41,7 +43,7 @@ namespace {
 // LLVM's own command line has a --stats, so this one is read by hand.
 struct Options {
   std::string launchPath, asyncMode = "eager", checkList = "all", ctaList,
-                          jsonPath;
+                          jsonPath, digestPath;
   unsigned threads = 0;
   bool stats = false, plainSums = false, help = false, version = false;
 };
@@ -49,11 +51,9 @@ struct Options {
 
 static Error parseArguments(ArrayRef<const char *> arguments, Options &o) {
   const std::pair<StringRef, std::string *> strings[] = {
-      {"launch", &o.launchPath},
-      {"async", &o.asyncMode},
-      {"checks", &o.checkList},
-      {"ctas", &o.ctaList},
-      {"json", &o.jsonPath}};
+      {"launch", &o.launchPath}, {"async", &o.asyncMode},
+      {"checks", &o.checkList},  {"ctas", &o.ctaList},
+      {"json", &o.jsonPath},     {"order-digest", &o.digestPath}};
   const std::pair<StringRef, bool *> flags[] = {
       {"stats", &o.stats},
       {"plain-accumulation", &o.plainSums},
@@ -129,6 +129,7 @@ static Error simOptions(const Options &o, sim::SimOptions &options) {
   options.threads = o.threads;
   options.stats = o.stats || !o.jsonPath.empty();
   options.plainAccumulation = o.plainSums;
+  options.orderDigest = !o.digestPath.empty();
   return Error::success();
 }
 
@@ -198,6 +199,12 @@ int main(int argc, char **argv) {
         {o.jsonPath,
          formatv("{0:2}\n", json::Value(resultJson(result, comparisons, pass)))
              .str()});
+  if (!o.digestPath.empty()) {
+    std::string text;
+    for (auto [line, digest] : result.orderDigest)
+      text += formatv("{0} {1:x16}\n", line, digest).str();
+    files.push_back({o.digestPath, std::move(text)});
+  }
   if (Error e = writeFiles(files))
     return fail(toString(std::move(e)));
   return pass ? 0 : 1;

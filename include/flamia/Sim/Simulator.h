@@ -239,6 +239,8 @@ struct SimOptions {
   bool stats = false;         ///< Collect SimStats.
   /// Sum MMA products as plain fp32 instead of the bit-accurate model.
   bool plainAccumulation = false;
+  /// Collect LaunchResult::orderDigest (docs/simulator-races.md).
+  bool orderDigest = false;
   /// Warp instructions without any visible effect after which a CTA (cluster)
   /// is declared stuck.
   uint64_t progressLimit = 50000000;
@@ -296,6 +298,10 @@ struct LaunchResult {
   /// Errors in CTA order; empty when the launch ran to its end.
   std::vector<Diagnostic> errors;
   SimStats stats;
+  /// By PTX line: a digest of what orders its accesses after earlier ones of
+  /// the same bytes, and of the barrier phases that it signals or waits for. It
+  /// does not depend on the schedule.
+  std::map<unsigned, uint64_t> orderDigest;
   bool ok() const { return errors.empty(); }
 };
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Removes the synchronisation instructions of a saved launch one at a time and tells
+"""Removes the synchronisation instructions of saved launches one at a time and tells
 which removals the simulator notices.
 
-usage: mutate.py DIR... [--sim PATH] [--modes M,M,...] [--checks LIST] [--sample N]
-                 [--seed S] [--equivalent FILE] [--goal PERCENT] [--report FILE]
+usage: mutate.py DIR... [--sim PATH] [--modes M,M,...] [--checks LIST] [--kernels N,N,...]
+                 [--sample N] [--seed S] [--goal PERCENT] [--report FILE]
 
-DIR is a folder with launch.json (flamia-run --save-launch). A mutant is caught when a
-mode ends with an error, a deadlock or another output. --equivalent names a JSON file
-of removals that change nothing by the rules, with the reason of each; they are not
-counted. --sample takes every so-many-th mutant only.
+DIR is a folder with launch.json, or one with such folders in it (flamia-run
+--save-launch). Launches of the same PTX belong together: a mutant is caught when one of
+them ends with an error, a deadlock or another output under one of the modes. A mutant is
+equivalent when a walk over the control flow proves it (`proof`), or when none of the
+launches breaks a rule and flamia-sim --order-digest says for each that all accesses are
+ordered as before (docs/simulator-races.md). Those are not counted.
+--sample takes every so-many-th mutant only.
 """
 import argparse
 import json
@@ -129,9 +132,36 @@ def key(lines, number):
     return f"{this} #{sum(bare(l) == this for l in lines[: number - 1])}"
 
 
-def run(args, folder, mode):
+class Launches:
+    """Copies of the launches of one PTX file, which can be run with other text."""
+
+    def __init__(self, sources, work):
+        self.folders = []
+        for n, source in enumerate(sources):
+            folder = os.path.join(work, str(n))
+            shutil.copytree(source, folder)
+            self.folders.append(folder)
+        self.paths = [os.path.join(f, ptx_name(f)) for f in self.folders]
+
+    def write(self, lines):
+        for path in self.paths:
+            with open(path, "w") as out:
+                out.writelines(lines)
+
+
+def ptx_name(folder):
+    with open(os.path.join(folder, "launch.json")) as f:
+        launch = json.load(f)
+    if "record" not in launch:
+        return launch["ptx"]
+    with open(os.path.join(folder, launch["record"])) as f:
+        return json.load(f)["ptx"]
+
+
+def run(args, folder, mode, *more):
+    """What a run ended with, None when all is well."""
     command = [args.sim, "--launch", os.path.join(folder, "launch.json"), "--async=" + mode,
-               "--checks=" + args.checks, "--threads=1"]
+               "--checks=" + args.checks, "--threads=1", *more]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=args.timeout)
     except subprocess.TimeoutExpired:
@@ -142,39 +172,93 @@ def run(args, folder, mode):
     return errors[0].split("error: ", 1)[1] if errors else f"exit code {done.returncode}"
 
 
-def mutate_folder(args, source, equivalent, rows):
+def digest(args, folder):
+    """PTX line -> digest of what orders its accesses, of a run that breaks no rule."""
+    path = os.path.join(folder, "order.digest")
+    trouble = run(args, folder, "eager", "--order-digest=" + path)
+    if trouble:
+        sys.exit(f"mutate.py: {folder}: {trouble}")
+    with open(path) as f:
+        return {int(number): value for number, value in map(str.split, f)}
+
+
+def ordered_alike(args, launches, before, number):
+    """True when without the instruction of a line all accesses are ordered as before."""
+    for folder, old in zip(launches.folders, before):
+        new = digest(args, folder)
+        # The instruction itself may have been a signal or a wait.
+        if any(old.get(n) != new.get(n) for n in (old.keys() | new.keys()) - {number}):
+            return False
+    return True
+
+
+def mutate(args, kernel, sources, rows):
     work = tempfile.mkdtemp(prefix="mutate")
-    folder = os.path.join(work, "launch")
-    shutil.copytree(source, folder)
-    ptx = next(n for n in sorted(os.listdir(folder)) if n.endswith(".ptx"))
-    kernel = os.path.splitext(ptx)[0]
-    path = os.path.join(folder, ptx)
-    lines = open(path).readlines()
-    for mode in args.modes.split(","):
-        trouble = run(args, folder, mode)
-        if trouble:
-            sys.exit(f"mutate.py: {source} fails unchanged under {mode}: {trouble}")
-    known = equivalent.get(kernel, {})
+    try:
+        mutate_in(args, kernel, Launches(sources, work), rows)
+    finally:
+        shutil.rmtree(work)
+
+
+def mutate_in(args, kernel, launches, rows):
+    with open(launches.paths[0]) as f:
+        lines = f.readlines()
+    for folder in launches.folders:
+        for mode in args.modes.split(","):
+            trouble = run(args, folder, mode)
+            if trouble:
+                sys.exit(f"mutate.py: {kernel} fails unchanged under {mode}: {trouble}")
+    orders = args.checks == "all"
+    before = [digest(args, folder) for folder in launches.folders] if orders else []
     listed = list(mutants(lines))
     flow = Flow(lines)
     for number, name, replacement in listed[args.seed % args.sample :: args.sample]:
-        reason = proof(flow, number) or known.get(key(lines, number))
-        found = mode = None
+        reason = proof(flow, number)
         changed = list(lines)
         changed[number - 1] = replacement
-        with open(path, "w") as out:
-            out.writelines(changed)
+        launches.write(changed)
+        found = by = None
         for mode in args.modes.split(","):
-            found = run(args, folder, mode)
+            for folder in launches.folders:
+                found = found or run(args, folder, mode)
             if found:
+                by = mode
                 break
+        if not found and not reason and orders and ordered_alike(args, launches, before, number):
+            reason = "all accesses are ordered as before"
         rows.append({"kernel": kernel, "line": number, "class": name, "key": key(lines, number),
-                     "instruction": lines[number - 1].strip(), "caught": found, "mode": mode if found else None,
-                     "equivalent": reason})
+                     "instruction": lines[number - 1].strip(), "caught": found, "mode": by, "equivalent": reason})
         state = "caught" if found else "equivalent" if reason else "SURVIVES"
         print(f"{state:10} {kernel}:{number} {lines[number - 1].strip()[:70]}"
-              + (f"  [{mode}] {found[:110]}" if found else f"  {reason or ''}"), flush=True)
-    shutil.rmtree(work)
+              + (f"  [{by}] {found[:110]}" if found else f"  {reason or ''}"), flush=True)
+
+
+def find_launches(args):
+    """(kernel, folders) for every PTX text in the folders named."""
+    groups = {}
+    for root in args.folders:
+        inside = [os.path.join(root, n) for n in sorted(os.listdir(root))]
+        folders = [f for f in [root] + inside if os.path.exists(os.path.join(f, "launch.json"))]
+        if not folders:
+            sys.exit(f"mutate.py: no launch.json in {root}")
+        for folder in folders:
+            name = ptx_name(folder)
+            kernel = os.path.splitext(name)[0]
+            if args.kernels and kernel not in args.kernels.split(","):
+                continue
+            with open(os.path.join(folder, name)) as f:
+                groups.setdefault((kernel, f.read()), []).append(folder)
+    return [(kernel, folders) for (kernel, _), folders in groups.items()]
+
+
+def summary(name, rows, modes):
+    counted = [r for r in rows if not r["equivalent"]]
+    caught = [r for r in counted if r["caught"]]
+    share = 100 * len(caught) / max(1, len(counted))
+    by = ", ".join(f"{m} {sum(r['mode'] == m for r in caught)}" for m in modes.split(","))
+    print(f"{name}: {len(rows)} mutants, {len(rows) - len(counted)} equivalent; {len(caught)} of {len(counted)} others caught "
+          f"({share:.1f}%; first by {by})")
+    return share
 
 
 def main():
@@ -183,32 +267,28 @@ def main():
     parser.add_argument("--sim", default="flamia-sim")
     parser.add_argument("--modes", default="eager,late,random:1,random:2,random:3")
     parser.add_argument("--checks", default="all")
+    parser.add_argument("--kernels")
     parser.add_argument("--sample", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--equivalent")
     parser.add_argument("--goal", type=float, default=95)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--report")
     args = parser.parse_intermixed_args()
-    equivalent = {}
-    if args.equivalent:
-        with open(args.equivalent) as f:
-            equivalent = json.load(f)
     rows = []
-    for folder in args.folders:
-        mutate_folder(args, folder, equivalent, rows)
+    groups = find_launches(args)
+    for kernel, folders in groups:
+        begin = len(rows)
+        mutate(args, kernel, folders, rows)
+        if len(groups) > 1:
+            summary(kernel, rows[begin:], args.modes)
     if args.report:
         with open(args.report, "w") as f:
             json.dump(rows, f, indent=1)
-    # A removal listed as equivalent that is caught all the same is no equivalent.
+    # What the walk proves to change nothing cannot be caught.
     wrong = [r for r in rows if r["equivalent"] and r["caught"]]
     for r in wrong:
-        print(f"mutate.py: error: {r['kernel']}:{r['line']} is listed as equivalent, but is caught: {r['caught']}")
-    counted = [r for r in rows if not r["equivalent"]]
-    caught = [r for r in counted if r["caught"]]
-    share = 100 * len(caught) / max(1, len(counted))
-    print(f"{len(rows)} mutants, {len(rows) - len(counted)} equivalent; {len(caught)} of {len(counted)} others caught "
-          f"({share:.1f}%)")
+        print(f"mutate.py: error: {r['kernel']}:{r['line']} is proven equivalent, but is caught: {r['caught']}")
+    share = summary("all", rows, args.modes)
     if wrong or not rows or share < args.goal:
         sys.exit(1)
 
