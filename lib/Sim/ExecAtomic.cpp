@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decoder.h"
+#include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 #include "flamia/Sim/Units/Convert.h"
@@ -133,7 +134,9 @@ bool isGlobal(const Instr &i, uint64_t address) {
          (i.space == spaceGeneric && address >= moduleBase);
 }
 
-void countBytes(Exec &x, const Instr &i, unsigned size, uint32_t mask) {
+void finishAtomic(Exec &x, const Instr &i, unsigned size, uint32_t mask) {
+  if (x.cluster.hazards)
+    x.cluster.hazards->finishStrong(x, i);
   Bytes counter = i.space == spaceShared || i.space == spaceSharedCluster
                       ? Bytes::AtomicShared
                       : Bytes::AtomicGlobal;
@@ -157,7 +160,7 @@ Flow atomic(Exec &x, const Instr &i, uint32_t mask) {
   }
   if (d)
     forLanes(mask, [&](int l) { d[l] = result[l]; });
-  countBytes(x, i, sizeof(T), mask);
+  finishAtomic(x, i, sizeof(T), mask);
   return Flow::Next;
 }
 
@@ -181,7 +184,7 @@ Flow atomicVector(Exec &x, const Instr &i, uint32_t mask) {
   }
   for (unsigned k = 0; hasResult && k < count; ++k)
     forLanes(mask, [&](int l) { x.lanes<T>(x.vec(i, k))[l] = result[k][l]; });
-  countBytes(x, i, count * sizeof(T), mask);
+  finishAtomic(x, i, count * sizeof(T), mask);
   return Flow::Next;
 }
 
@@ -208,7 +211,7 @@ Flow atomicQuad(Exec &x, const Instr &i, uint32_t mask) {
   }
   Quad *d = x.lanes<Quad>(i.dst[0]);
   forLanes(mask, [&](int l) { d[l] = result[l]; });
-  countBytes(x, i, sizeof(Quad), mask);
+  finishAtomic(x, i, sizeof(Quad), mask);
   return Flow::Next;
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decoder.h"
+#include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 
@@ -100,6 +101,8 @@ Flow load(Exec &x, const Instr &i, uint32_t mask) {
       d[l] = R(v); // NOLINT(bugprone-signed-char-misuse)
     }
   }
+  if (x.cluster.hazards)
+    x.cluster.hazards->finishStrong(x, i);
   x.cluster.bytes[unsigned(loadCounter(i.space))] +=
       uint64_t(total) * __builtin_popcount(mask);
   return Flow::Next;

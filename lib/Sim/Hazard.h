@@ -102,7 +102,12 @@ public:
   /// Global memory that the kernel may write.
   bool global(Exec &x, const Instr &i, const DeviceMemory::Region &region,
               uint64_t address, uint32_t size, bool write, int lane);
-  /// The same by a copy, which has been issued; `reduce`: a reduction.
+  /// After a load or an atomic operation: acquires what was released before it.
+  void finishStrong(Exec &x, const Instr &i) {
+    if (!acquires.empty())
+      acquireGlobal(x, i);
+  }
+  /// As global(), by a copy, which has been issued; `reduce`: a reduction.
   bool globalCopy(Exec &x, const AsyncOp &op,
                   const DeviceMemory::Region &region, uint64_t address,
                   uint64_t size, bool write, bool reduce);
@@ -245,7 +250,8 @@ private:
   bool fail(Access &a, const AccessRecord &r, const char *check,
             const llvm::Twine &message);
   Clocks import(const Clocks &c, uint32_t from) const;
-  void globalSync(Exec &x, const Instr &i, uint64_t address, bool write);
+  void acquireGlobal(Exec &x, const Instr &i);
+  void releaseGlobal(Exec &x, const Instr &i, uint64_t address);
   bool globalTouch(Access &a, const DeviceMemory::Region &region,
                    uint64_t address, uint64_t size);
   bool globalOrdered(const Access &a, const AccessRecord &r,
@@ -283,6 +289,7 @@ private:
   uint32_t clusterNumber; ///< Linear number of the first CTA.
   std::vector<uint16_t> opcodes;
   std::vector<uint8_t> globalFlags;
+  std::vector<uint64_t> acquires; ///< Words that the instruction reads.
   std::vector<WarpState> warps;
   std::vector<CtaState> ctas;
   llvm::DenseMap<uint64_t, Pipe> pipes;

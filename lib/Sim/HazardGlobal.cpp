@@ -67,32 +67,33 @@ Clocks Hazards::import(const Clocks &c, uint32_t from) const {
   return mine;
 }
 
-void Hazards::globalSync(Exec &x, const Instr &i, uint64_t address,
-                         bool write) {
-  uint8_t flags = globalFlags[i.opcode];
-  WarpState &s = state(x.warp);
-  if (!write && flags & globalReads) {
-    Clocks c;
+// Other host threads run other clusters: what they release is in the word
+// before the value is in memory, and is looked for after the value was read.
+void Hazards::acquireGlobal(Exec &x, const Instr &i) {
+  Clocks c;
+  for (uint64_t address : acquires)
     cluster.launch.global->word(address, [&](GlobalOrder::Word &w) {
       for (auto &[from, clocks] : w)
         c.join(from == clusterNumber ? clocks : import(clocks, from));
     });
-    if (flags & globalAcquire)
-      acquire(s, c);
-    else
-      s.relaxedIn.join(c);
-  }
-  if (write && flags & globalWrites) {
-    Clocks c = flags & globalRelease ? release(x.warp) : s.relaxedOut;
-    if (c.v.empty())
-      return; // Relaxed, and no fence so far.
-    cluster.launch.global->word(address, [&](GlobalOrder::Word &w) {
-      for (auto &[from, clocks] : w)
-        if (from == clusterNumber)
-          return clocks.join(c);
-      w.emplace_back(clusterNumber, c);
-    });
-  }
+  acquires.clear();
+  if (globalFlags[i.opcode] & globalAcquire)
+    acquire(state(x.warp), c);
+  else
+    state(x.warp).relaxedIn.join(c);
+}
+
+void Hazards::releaseGlobal(Exec &x, const Instr &i, uint64_t address) {
+  Clocks c = globalFlags[i.opcode] & globalRelease ? release(x.warp)
+                                                   : state(x.warp).relaxedOut;
+  if (c.v.empty())
+    return; // Relaxed, and no fence so far.
+  cluster.launch.global->word(address, [&](GlobalOrder::Word &w) {
+    for (auto &[from, clocks] : w)
+      if (from == clusterNumber)
+        return clocks.join(c);
+    w.emplace_back(clusterNumber, c);
+  });
 }
 
 /// The CTA of a warp of some cluster, in words.
@@ -201,8 +202,9 @@ bool Hazards::global(Exec &x, const Instr &i,
   if (!races)
     return true;
   bool atomic = opcodes[i.opcode] & opAtomic;
-  if (atomic && !write)
-    globalSync(x, i, address, false);
+  uint8_t flags = atomic ? globalFlags[i.opcode] : 0;
+  if (!write && flags & globalReads)
+    acquires.push_back(address);
   WarpState &s = state(x.warp);
   unsigned w = number(x.warp);
   Access a = {x,
@@ -214,8 +216,8 @@ bool Hazards::global(Exec &x, const Instr &i,
   a.id = accessId(x, i);
   if (!globalTouch(a, region, address, size))
     return false;
-  if (atomic && write)
-    globalSync(x, i, address, true);
+  if (write && flags & globalWrites)
+    releaseGlobal(x, i, address);
   return true;
 }
 
