@@ -7,6 +7,7 @@
 #include "Execute.h"
 
 #include <chrono>
+#include <optional>
 
 using namespace llvm;
 using namespace flamia;
@@ -82,7 +83,7 @@ Error fetch(Device &device, uint64_t address, std::vector<T> &values,
 
 Expected<DeviceResult> run::runForward(AttentionForward &forward,
                                        const reference::AttentionInputs &inputs,
-                                       StringRef saveFolder) {
+                                       StringRef saveFolder, OutputSet *saved) {
   Device &device = forward.device();
   const std::vector<int64_t> &offsets = inputs.shape.cuSeqlens;
   Expected<WorkspaceLayout> layout = queryWorkspace(forward.config(), offsets);
@@ -110,10 +111,12 @@ Expected<DeviceResult> run::runForward(AttentionForward &forward,
     return plan.takeError();
 
   DeviceResult result;
-  LaunchSaver saver(device, saveFolder);
+  std::optional<LaunchSaver> saver;
+  if (saved)
+    saver.emplace(device, saveFolder, *saved);
   for (const ForwardPlan::Step &step : (*plan)->steps()) {
-    if (!saveFolder.empty())
-      if (Error error = saver.before(step))
+    if (saver)
+      if (Error error = saver->before(step))
         return std::move(error);
     auto start = std::chrono::steady_clock::now();
     if (Error error = step.prepared->launch())
@@ -124,8 +127,8 @@ Expected<DeviceResult> run::runForward(AttentionForward &forward,
         std::chrono::steady_clock::now() - start;
     (step.name == "attention_fwd" ? result.attentionSeconds
                                   : result.quantizeSeconds) += time.count();
-    if (!saveFolder.empty())
-      if (Error error = saver.after(step))
+    if (saver)
+      if (Error error = saver->after(step))
         return std::move(error);
   }
 

@@ -8,6 +8,7 @@
 
 #include "flamia/Reference/Attention.h"
 #include "flamia/Runtime/Attention.h"
+#include "flamia/Support/Files.h"
 
 #include <string>
 
@@ -25,26 +26,33 @@ struct DeviceResult {
 /// Runs quantization and attention on `inputs`, whose heads and head dim are
 /// those of `forward`. Every output and workspace byte is 0xFF before (NaN in
 /// all formats), every tensor has a buffer of its own, and all of them are
-/// released afterwards. With `saveFolder`, each launch is written to
+/// released afterwards. With `saved`, each launch is added to it as a folder
 /// saveFolder/STEP/ in a form that flamia-sim replays.
 llvm::Expected<DeviceResult>
 runForward(runtime::AttentionForward &forward,
            const reference::AttentionInputs &inputs,
-           llvm::StringRef saveFolder = "");
+           llvm::StringRef saveFolder = "", OutputSet *saved = nullptr);
 
-/// Writes one launch: the record and its PTX, the tensors before it, those
+/// Keeps one launch: the record and its PTX, the tensors before it, those
 /// it wrote as expected outputs, and launch.json.
 class LaunchSaver {
 public:
-  LaunchSaver(runtime::Device &device, llvm::StringRef folder)
-      : device(device), folder(folder) {}
+  LaunchSaver(runtime::Device &device, llvm::StringRef folder, OutputSet &set)
+      : device(device), folder(folder), set(set) {}
   /// Call before the launch, then after it.
   llvm::Error before(const runtime::ForwardPlan::Step &step);
   llvm::Error after(const runtime::ForwardPlan::Step &step);
 
 private:
+  /// Adds a copy of a device tensor as a .npy file.
+  llvm::Error saveTensor(const runtime::Argument &argument,
+                         llvm::StringRef path);
+  /// Adds a copy of a file under its own name.
+  llvm::Error saveFile(llvm::StringRef from, llvm::StringRef target);
+
   runtime::Device &device;
   std::string folder;
+  OutputSet &set;
 };
 
 } // namespace run

@@ -9,7 +9,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -310,6 +310,7 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
       {"version", [&] { options.version = true; }},
   };
 
+  StringSet<> seen;
   for (size_t i = 0; i < arguments.size(); ++i) {
     StringRef argument = arguments[i], name = argument;
     if (!name.consume_front("--") && !name.consume_front("-"))
@@ -319,6 +320,9 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
     StringRef value;
     std::tie(name, value) = name.split('=');
     auto byName = [&](const auto &entry) { return entry.first == name; };
+    // The last of two values would win silently.
+    if (!seen.insert(name).second)
+      return bad("--" + name + " is given twice");
     if (const auto *flag = find_if(flags, byName); flag != std::end(flags)) {
       if (hasValue)
         return bad("--" + name + " takes no value, found '" + value + "'");
@@ -341,6 +345,8 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
   }
   if (options.help || options.version)
     return options;
+  if (seen.contains("causal") && seen.contains("no-causal"))
+    return bad("--causal and --no-causal contradict each other");
   if (!doPath.empty())
     return bad("--do is for the backward, which is not built yet");
   if (Error error = checkTogether(options))

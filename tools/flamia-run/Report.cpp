@@ -209,8 +209,8 @@ void run::printTable(const Report &report, raw_ostream &os) {
   os << "\n";
 }
 
-Error run::writeJson(const Options &options, const Report &report,
-                     StringRef path) {
+OutputFile run::jsonFile(const Options &options, const Report &report,
+                         StringRef path) {
   auto numbers = [](const std::map<std::string, double> &values) {
     json::Object object;
     for (const auto &[name, value] : values)
@@ -241,20 +241,12 @@ Error run::writeJson(const Options &options, const Report &report,
                    {"probes", std::move(probes)},
                    {"seconds", std::move(seconds)},
                    {"checks", std::move(checks)}};
-  std::error_code failure;
-  raw_fd_ostream stream(path, failure);
-  if (failure)
-    return createStringError("--json: cannot write '" + path +
-                             "': " + failure.message());
-  stream << formatv("{0:2}", json::Value(std::move(top))) << "\n";
-  return Error::success();
+  return {path.str(), formatv("{0:2}\n", json::Value(std::move(top))).str()};
 }
 
-Error run::writeOutputs(const AttentionShape &shape,
-                        const ForwardOutputs &outputs, StringRef folder) {
-  if (std::error_code failure = sys::fs::create_directories(folder))
-    return createStringError("--out: cannot create folder '" + folder +
-                             "': " + failure.message());
+void run::addOutputs(const AttentionShape &shape, const ForwardOutputs &outputs,
+                     StringRef folder, OutputSet &set) {
+  set.folders.push_back(folder.str());
   uint64_t tokens = uint64_t(shape.tokens()), heads = uint64_t(shape.heads);
   std::vector<uint64_t> rows = {tokens, heads};
   std::vector<uint64_t> full = {tokens, heads, uint64_t(shape.headDim)};
@@ -272,8 +264,7 @@ Error run::writeOutputs(const AttentionShape &shape,
     ArrayRef<uint8_t> bytes(
         reinterpret_cast<const uint8_t *>(file.values->data()),
         file.values->size() * sizeof(float));
-    if (Error error = sim::writeNpy(path, 'f', 4, *file.extents, bytes))
-      return createStringError("--out: " + toString(std::move(error)));
+    set.files.push_back(
+        {path.str().str(), sim::encodeNpy('f', 4, *file.extents, bytes)});
   }
-  return Error::success();
 }

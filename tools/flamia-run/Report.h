@@ -10,6 +10,7 @@
 #include "Options.h"
 
 #include "flamia/Reference/Probe.h"
+#include "flamia/Support/Files.h"
 
 #include <map>
 
@@ -72,15 +73,14 @@ void addProbe(llvm::StringRef name, const reference::ProbeResult &result,
 
 void printTable(const Report &report, llvm::raw_ostream &os);
 
-/// Writes the machine-readable results.
-llvm::Error writeJson(const Options &options, const Report &report,
-                      llvm::StringRef path);
+/// The machine-readable results, for the file `path`.
+OutputFile jsonFile(const Options &options, const Report &report,
+                    llvm::StringRef path);
 
-/// Writes O, LSE, m, l and kappa as float32 .npy files into a folder that is
-/// made if need be.
-llvm::Error writeOutputs(const reference::AttentionShape &shape,
-                         const reference::ForwardOutputs &outputs,
-                         llvm::StringRef folder);
+/// Adds O, LSE, m, l and kappa as float32 .npy files of a folder.
+void addOutputs(const reference::AttentionShape &shape,
+                const reference::ForwardOutputs &outputs,
+                llvm::StringRef folder, OutputSet &set);
 
 } // namespace run
 } // namespace flamia

@@ -1,6 +1,6 @@
 //===- SaveLaunch.cpp - launch.json folders -------------------------------===//
 //
-// Writes launches in the record form of launch.json (docs/launch-record.md).
+// Keeps launches in the record form of launch.json (docs/launch-record.md).
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,10 +9,10 @@
 #include "flamia/Sim/Npy.h"
 
 #include "llvm/ADT/Twine.h"
-#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 using namespace flamia;
@@ -27,8 +27,14 @@ std::string inFolder(StringRef folder, const Twine &name) {
   return path.str().str();
 }
 
-/// Copies a device tensor into a .npy file.
-Error saveTensor(Device &device, const Argument &argument, StringRef path) {
+Access accessOf(const ForwardPlan::Step &step, const Argument &argument) {
+  const LaunchRecord &record = step.kernel->record();
+  return record.arguments[record.findArgument(argument.name)].access;
+}
+
+} // namespace
+
+Error LaunchSaver::saveTensor(const Argument &argument, StringRef path) {
   uint64_t bytes = bytesOf(argument.element);
   for (uint64_t extent : argument.extents)
     bytes *= extent;
@@ -36,40 +42,33 @@ Error saveTensor(Device &device, const Argument &argument, StringRef path) {
   if (Error error = device.download(data.data(), argument.address, bytes))
     return error;
   auto [kind, elementBytes] = numpyTypeOf(argument.element);
-  return sim::writeNpy(path, kind, elementBytes, argument.extents, data);
-}
-
-Access accessOf(const ForwardPlan::Step &step, const Argument &argument) {
-  const LaunchRecord &record = step.kernel->record();
-  return record.arguments[record.findArgument(argument.name)].access;
-}
-
-Error copyFile(StringRef from, StringRef to) {
-  if (std::error_code failure = sys::fs::copy_file(from, to))
-    return createStringError("cannot copy '" + from + "' to '" + to +
-                             "': " + failure.message());
+  set.files.push_back(
+      {path.str(), sim::encodeNpy(kind, elementBytes, argument.extents, data)});
   return Error::success();
 }
 
-} // namespace
+Error LaunchSaver::saveFile(StringRef from, StringRef target) {
+  auto buffer = MemoryBuffer::getFile(from);
+  if (!buffer)
+    return createStringError("cannot read '" + from +
+                             "': " + buffer.getError().message());
+  set.files.push_back({inFolder(target, sys::path::filename(from)),
+                       (*buffer)->getBuffer().str()});
+  return Error::success();
+}
 
 Error LaunchSaver::before(const ForwardPlan::Step &step) {
   std::string target = inFolder(folder, step.name);
-  if (std::error_code failure = sys::fs::create_directories(target))
-    return createStringError("cannot create folder '" + target +
-                             "': " + failure.message());
+  set.folders.push_back(target);
   const LaunchRecord &record = step.kernel->record();
-  if (Error error = copyFile(
-          record.path, inFolder(target, sys::path::filename(record.path))))
+  if (Error error = saveFile(record.path, target))
     return error;
-  if (Error error =
-          copyFile(record.ptxPath(),
-                   inFolder(target, sys::path::filename(record.ptxPath()))))
+  if (Error error = saveFile(record.ptxPath(), target))
     return error;
   for (const Argument &argument : step.arguments)
     if (argument.isTensor)
-      if (Error error = saveTensor(device, argument,
-                                   inFolder(target, argument.name + ".npy")))
+      if (Error error =
+              saveTensor(argument, inFolder(target, argument.name + ".npy")))
         return error;
   return Error::success();
 }
@@ -87,8 +86,7 @@ Error LaunchSaver::after(const ForwardPlan::Step &step) {
     if (accessOf(step, argument) != Access::Read) {
       std::string output = argument.name + "_out.npy";
       std::string expected = argument.name + "_expected.npy";
-      if (Error error =
-              saveTensor(device, argument, inFolder(target, expected)))
+      if (Error error = saveTensor(argument, inFolder(target, expected)))
         return error;
       value["output"] = output;
       expect.push_back(json::Object{
@@ -100,12 +98,8 @@ Error LaunchSaver::after(const ForwardPlan::Step &step) {
       {"record", sys::path::filename(step.kernel->record().path)},
       {"args", std::move(arguments)},
       {"expect", std::move(expect)}};
-  std::string path = inFolder(target, "launch.json");
-  std::error_code failure;
-  raw_fd_ostream stream(path, failure);
-  if (failure)
-    return createStringError("cannot write '" + path +
-                             "': " + failure.message());
-  stream << formatv("{0:2}", json::Value(std::move(launch))) << "\n";
+  set.files.push_back(
+      {inFolder(target, "launch.json"),
+       formatv("{0:2}\n", json::Value(std::move(launch))).str()});
   return Error::success();
 }

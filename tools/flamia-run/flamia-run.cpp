@@ -154,6 +154,28 @@ void describe(const Options &options, const AttentionInputs &inputs) {
   outs().flush();
 }
 
+/// References and probes go through every visible pair of query and key; a
+/// large pack takes minutes, and the user should know before.
+void announceWork(const Options &options,
+                  const reference::AttentionShape &shape) {
+  double pairs = 0;
+  for (size_t d = 0; d + 1 < shape.cuSeqlens.size(); ++d) {
+    double length = double(shape.cuSeqlens[d + 1] - shape.cuSeqlens[d]);
+    pairs += options.causal ? length * (length + 1) / 2 : length * length;
+  }
+  pairs *= double(shape.heads);
+  bool probes = options.probeCausal || options.probeDocuments;
+  // Probes run some 30 passes; a pass takes about a second for 1e7 pairs.
+  if (pairs * (probes ? 30 : 2) < 2e8)
+    return;
+  errs() << formatv("flamia-run: note: {0:e2} pairs of query and key in the "
+                    "model and again in fp64",
+                    pairs);
+  if (probes)
+    errs() << ", and in every run of the probes (--probe=none leaves them out)";
+  errs() << "; this takes long\n";
+}
+
 Expected<bool> runAll(const Options &options, const std::string &program) {
   Stopwatch total;
   Report report;
@@ -166,13 +188,17 @@ Expected<bool> runAll(const Options &options, const std::string &program) {
             prepareRunner(options, program, inputs->shape, runner, report))
       return std::move(error);
   describe(options, *inputs);
+  announceWork(options, inputs->shape);
 
+  // Everything is written at the end, or nothing is.
+  OutputSet written;
   DeviceResult result;
   reference::ForwardFunction forward;
   reference::ForwardOptions specification = modelOptions(options);
   if (runner.forward) {
     Expected<DeviceResult> ran =
-        runForward(*runner.forward, *inputs, options.saveLaunch);
+        runForward(*runner.forward, *inputs, options.saveLaunch,
+                   options.saveLaunch.empty() ? nullptr : &written);
     if (!ran)
       return ran.takeError();
     result = std::move(*ran);
@@ -209,15 +235,15 @@ Expected<bool> runAll(const Options &options, const std::string &program) {
     forward = reference::modelFunction(specification);
   }
   if (!options.out.empty())
-    if (Error error = writeOutputs(inputs->shape, result.outputs, options.out))
-      return std::move(error);
+    addOutputs(inputs->shape, result.outputs, options.out, written);
   compareWithFp64(result.outputs, model, fp64, !options.hasFiles(), report);
   runProbes(options, *inputs, forward, report);
   report.seconds.push_back({"total", total.seconds()});
   printTable(report, outs());
   if (!options.json.empty())
-    if (Error error = writeJson(options, report, options.json))
-      return std::move(error);
+    written.files.push_back(jsonFile(options, report, options.json));
+  if (Error error = writeOutputSet(written))
+    return std::move(error);
   return report.pass();
 }
 

@@ -9,10 +9,14 @@
 #ifndef FLAMIA_SUPPORT_FILES_H
 #define FLAMIA_SUPPORT_FILES_H
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,10 +43,27 @@ inline bool isDevice(const std::string &path) {
 
 } // namespace detail
 
+/// Refuses two files of one path: one of them would be lost.
+inline llvm::Error checkDistinct(const std::vector<OutputFile> &files) {
+  std::set<std::string> seen;
+  for (const OutputFile &file : files) {
+    llvm::SmallString<128> full(file.path);
+    llvm::sys::fs::make_absolute(full);
+    llvm::sys::path::remove_dots(full, /*remove_dot_dot=*/true);
+    bool shared = file.path == "-" || detail::isDevice(file.path);
+    if (!shared && !seen.insert(full.str().str()).second)
+      return llvm::createStringError("cannot write '" + file.path +
+                                     "': two outputs have this path");
+  }
+  return llvm::Error::success();
+}
+
 /// Writes all files or none: each goes to a temporary file beside its place,
 /// and the temporary files are renamed when all are complete. Devices are
 /// written in place.
 inline llvm::Error writeFiles(const std::vector<OutputFile> &files) {
+  if (llvm::Error error = checkDistinct(files))
+    return error;
   std::vector<llvm::sys::fs::TempFile> temporary;
   auto discard = [&](llvm::Error error) {
     for (llvm::sys::fs::TempFile &file : temporary)
@@ -98,6 +119,42 @@ inline llvm::Error writeFiles(const std::vector<OutputFile> &files) {
     }
   }
   return llvm::Error::success();
+}
+
+/// Files and the folders they need.
+struct OutputSet {
+  std::vector<std::string> folders;
+  std::vector<OutputFile> files;
+};
+
+/// Makes the folders and writes all files, or leaves nothing new behind.
+inline llvm::Error writeOutputSet(const OutputSet &set) {
+  std::vector<std::string> made;
+  llvm::Error error = llvm::Error::success();
+  for (const std::string &folder : set.folders) {
+    // The folders above that are missing too, outermost last.
+    for (llvm::StringRef path = folder;
+         !path.empty() && !llvm::sys::fs::exists(path);
+         path = llvm::sys::path::parent_path(path))
+      made.push_back(path.str());
+    if (std::error_code failure = llvm::sys::fs::create_directories(folder)) {
+      error = llvm::createStringError("cannot create folder '" + folder +
+                                      "': " + failure.message());
+      break;
+    }
+  }
+  if (!error)
+    error = writeFiles(set.files);
+  if (error) {
+    // Deepest first; a folder that holds something stays.
+    std::sort(made.begin(), made.end(),
+              [](const std::string &a, const std::string &b) {
+                return a.size() > b.size();
+              });
+    for (const std::string &folder : made)
+      (void)llvm::sys::fs::remove(folder);
+  }
+  return error;
 }
 
 } // namespace flamia
