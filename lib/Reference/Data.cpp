@@ -98,7 +98,8 @@ enum Stream : uint64_t {
   OutlierStream,
   NormStream,
   SinkStream,
-  GradientStream
+  GradientStream,
+  LseGradientStream
 };
 
 /// Six channels that are 4 to 5.5 times larger in Q and K, so that their
@@ -187,9 +188,23 @@ BackwardInputs reference::makeBackwardInputs(const AttentionShape &shape,
                                              DataKind kind, uint64_t seed) {
   BackwardInputs inputs;
   inputs.forward = makeInputs(shape, kind, seed);
-  inputs.dO = fill(shape.queryShape(), seed, GradientStream,
-                   [](int64_t, int64_t, double x) { return x; });
+  inputs.dO = makeGradient(shape, seed);
   return inputs;
+}
+
+std::vector<uint16_t> reference::makeGradient(const AttentionShape &shape,
+                                              uint64_t seed) {
+  return fill(shape.queryShape(), seed, GradientStream,
+              [](int64_t, int64_t, double x) { return x; });
+}
+
+std::vector<float> reference::makeGradientOfLse(const AttentionShape &shape,
+                                                uint64_t seed) {
+  std::vector<float> dLse(size_t(shape.tokens() * shape.heads));
+  Random random(seed, LseGradientStream);
+  for (float &value : dLse)
+    value = float(random.nextNormal());
+  return dLse;
 }
 
 std::vector<int64_t> reference::randomLengths(Random &random, int64_t documents,

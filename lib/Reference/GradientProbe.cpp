@@ -84,6 +84,19 @@ BackwardInputs backwardPackOf(const BackwardInputs &inputs,
 
 } // namespace
 
+std::vector<int64_t> reference::gradientCuts(const AttentionShape &shape) {
+  int64_t longest = longestDocument(shape);
+  int64_t lastTile = (longest - 1) / tileRows * tileRows;
+  std::vector<int64_t> cuts;
+  // 256 + 15: with 384 tokens and more, tiles lie past its own on both sides.
+  for (int64_t cut : {int64_t(7), std::min(lastTile, 2 * tileRows) + 15,
+                      lastTile + (longest - lastTile) / 2})
+    // A cut needs a token after it.
+    if (cut + 1 < longest && (cuts.empty() || cut > cuts.back()))
+      cuts.push_back(cut);
+  return cuts;
+}
+
 ProbeResult reference::probeGradientCausal(const BackwardInputs &inputs,
                                            const BackwardFunction &backward,
                                            const std::vector<int64_t> &cuts) {

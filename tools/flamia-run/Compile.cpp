@@ -108,45 +108,78 @@ Installation run::findInstallation(const std::string &program) {
   return installation;
 }
 
-Error run::compileKernels(const Installation &installation, StringRef arch,
-                          int64_t headDim, bool causal, StringRef folder) {
+/// flamiac on one source; the process is not started yet.
+static Process processFor(const Installation &installation, StringRef arch,
+                          StringRef folder, StringRef source,
+                          const std::vector<std::string> &definitions) {
+  Process process;
+  SmallString<128> path(installation.kernels);
+  sys::path::append(path, source);
+  process.command = {installation.flamiac, path.str().str(),
+                     "-arch=" + arch.str()};
+  for (const std::string &definition : definitions) {
+    process.command.push_back("-D");
+    process.command.push_back(definition);
+  }
+  process.command.push_back("-o");
+  process.command.push_back(folder.str() + "/");
+  process.log = folder.str() + "/" + source.str() + ".log";
+  return process;
+}
+
+/// Runs all processes, `parallel` at a time. After a failure no more are
+/// started; the first error is returned when all have ended.
+static Error runAll(std::vector<Process> &processes, size_t parallel) {
+  Error error = Error::success();
+  size_t started = 0, ended = 0;
+  auto keep = [&](Error failure) {
+    if (error)
+      consumeError(std::move(failure));
+    else
+      error = std::move(failure);
+  };
+  while (true) {
+    bool more = !error && started < processes.size();
+    if (more && started - ended < parallel) {
+      if (Error failure = start(processes[started]))
+        keep(std::move(failure));
+      else
+        ++started;
+      continue;
+    }
+    if (ended == started)
+      return error;
+    if (Error failure = wait(processes[ended++]))
+      keep(std::move(failure));
+  }
+}
+
+Error run::compileKernels(const Installation &installation,
+                          const KernelChoice &choice, StringRef folder) {
   if (!sys::fs::can_execute(installation.flamiac))
     return createStringError(
         "there is no compiler at '" + installation.flamiac +
         "': set FLAMIA_FLAMIAC, or give compiled kernels with --kernels=DIR");
-  std::string dim = "head_dim=" + std::to_string(headDim);
-  std::vector<Process> processes(2);
-  auto define = [&](Process &process, StringRef source,
-                    std::vector<std::string> definitions) {
-    SmallString<128> path(installation.kernels);
-    sys::path::append(path, source);
-    process.command = {installation.flamiac, path.str().str(),
-                       "-arch=" + arch.str()};
-    for (std::string &definition : definitions) {
-      process.command.push_back("-D");
-      process.command.push_back(std::move(definition));
-    }
-    process.command.push_back("-o");
-    process.command.push_back(folder.str() + "/");
-    process.log = folder.str() + "/" + source.str() + ".log";
+  std::string dim = "head_dim=" + std::to_string(choice.headDim);
+  auto boolean = [](const char *name, bool value) {
+    return std::string(name) + (value ? "=true" : "=false");
   };
-  define(processes[0], "attention_fwd.mlir",
-         {dim, std::string("causal=") + (causal ? "true" : "false")});
-  define(processes[1], "quantize.mlir", {dim});
-  Error error = Error::success();
-  size_t started = 0;
-  for (; started < processes.size() && !error; ++started)
-    error = joinErrors(std::move(error), start(processes[started]));
-  if (error)
-    --started; // the last one did not start
-  for (size_t i = 0; i < started; ++i)
-    if (Error failure = wait(processes[i])) {
-      if (error)
-        consumeError(std::move(failure));
-      else
-        error = std::move(failure);
-    }
-  return error;
+  std::string causal = boolean("causal", choice.causal);
+  std::vector<Process> processes;
+  auto add = [&](StringRef source,
+                 const std::vector<std::string> &definitions) {
+    processes.push_back(
+        processFor(installation, choice.arch, folder, source, definitions));
+  };
+  // The longest ones first.
+  if (choice.backward) {
+    add("attention_bwd_dkdv.mlir", {dim, causal});
+    add("attention_bwd_dq.mlir", {dim, causal});
+    add("attention_bwd_prep.mlir", {dim, boolean("dlse", choice.dLse)});
+  }
+  add("attention_fwd.mlir", {dim, causal});
+  add("quantize.mlir", {dim});
+  return runAll(processes, 2);
 }
 
 std::string run::ptxasVersion() {

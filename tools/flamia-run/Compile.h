@@ -37,11 +37,19 @@ struct Installation {
 /// `program` is the path of the running program.
 Installation findInstallation(const std::string &program);
 
-/// Compiles the kernels of the forward for one configuration into `folder`, two
-/// flamiac processes at a time. The error holds what flamiac printed.
+/// One configuration of the kernels.
+struct KernelChoice {
+  std::string arch;
+  int64_t headDim = 128;
+  bool causal = true;
+  bool backward = false;
+  bool dLse = false; ///< The backward takes one.
+};
+
+/// Compiles the kernels of one configuration into `folder`, two flamiac
+/// processes at a time. The error holds what flamiac printed.
 llvm::Error compileKernels(const Installation &installation,
-                           llvm::StringRef arch, int64_t headDim, bool causal,
-                           llvm::StringRef folder);
+                           const KernelChoice &choice, llvm::StringRef folder);
 
 /// "ptxas 13.0.88", or that there is none.
 std::string ptxasVersion();

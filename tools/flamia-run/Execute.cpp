@@ -1,4 +1,4 @@
-//===- Execute.cpp - Forward passes on a device ---------------------------===//
+//===- Execute.cpp - Forward and backward passes on a device --------------===//
 //
 // Allocation, poisoning, launches and the way back.
 //
@@ -18,142 +18,229 @@ namespace {
 
 constexpr uint8_t poisonByte = 0xFF;
 
-/// Allocations of one run, released at its end.
-class Buffers {
+/// Buffers and launches of one run. Steps after a failed one do nothing; the
+/// first error is kept. Buffers are released at the end.
+class Execution {
 public:
-  explicit Buffers(Device &device) : device(device) {}
-  ~Buffers() {
+  Execution(Device &device, StringRef saveFolder, OutputSet *saved)
+      : device(device) {
+    if (saved)
+      saver.emplace(device, saveFolder, *saved);
+  }
+  ~Execution() {
     for (uint64_t address : addresses)
       consumeError(device.release(address));
   }
-  Expected<uint64_t> poisoned(StringRef name, uint64_t bytes) {
+
+  Error takeError() { return std::move(failure); }
+
+  uint64_t poisoned(StringRef name, uint64_t bytes) {
+    if (failure)
+      return 0;
     Expected<uint64_t> address = device.allocate(name, bytes);
-    if (!address)
-      return address;
+    if (!address) {
+      failure = address.takeError();
+      return 0;
+    }
     addresses.push_back(*address);
-    if (Error error = device.poison(*address, poisonByte, bytes))
-      return std::move(error);
+    failure = device.poison(*address, poisonByte, bytes);
+    return *address;
+  }
+
+  template <typename T>
+  uint64_t filled(StringRef name, const std::vector<T> &values) {
+    uint64_t bytes = values.size() * sizeof(T);
+    uint64_t address = poisoned(name, bytes);
+    if (!failure)
+      failure = device.upload(address, values.data(), bytes);
     return address;
   }
-  Expected<uint64_t> filled(StringRef name, ArrayRef<uint16_t> values) {
-    Expected<uint64_t> address = poisoned(name, values.size() * 2);
-    if (!address)
-      return address;
-    if (Error error = device.upload(*address, values.data(), values.size() * 2))
-      return std::move(error);
-    return address;
+
+  std::vector<uint64_t> workspace(const WorkspaceLayout &layout) {
+    std::vector<uint64_t> pieces;
+    for (const WorkspaceTensor &tensor : layout.tensors)
+      pieces.push_back(poisoned(tensor.name, tensor.bytes));
+    return pieces;
   }
+
+  template <typename T>
+  void fetch(uint64_t address, uint64_t count, std::vector<T> &values) {
+    values.resize(count);
+    if (!failure)
+      failure = device.download(values.data(), address, count * sizeof(T));
+  }
+
+  /// A BF16 tensor as floats.
+  void fetchBf16(uint64_t address, uint64_t count, std::vector<float> &values) {
+    std::vector<uint16_t> bits;
+    fetch(address, count, bits);
+    values.resize(count);
+    numerics::bf16ToFloat(bits.data(), values.data(), count);
+  }
+
+  template <typename T>
+  void fetchPiece(const WorkspaceLayout &layout,
+                  const std::vector<uint64_t> &pieces, StringRef name,
+                  std::vector<T> &values) {
+    const WorkspaceTensor *tensor = layout.find(name);
+    fetch(pieces[tensor - layout.tensors.data()], tensor->bytes / sizeof(T),
+          values);
+  }
+
+  /// Launches all steps and adds their time to `secondsOf(step name)`.
+  template <typename SecondsOf>
+  void launch(LaunchPlan &plan, SecondsOf secondsOf) {
+    for (const LaunchPlan::Step &step : plan.steps()) {
+      if (!failure && saver)
+        failure = saver->before(step);
+      auto start = std::chrono::steady_clock::now();
+      if (!failure)
+        failure = step.prepared->launch();
+      if (!failure)
+        failure = device.synchronize();
+      std::chrono::duration<double> time =
+          std::chrono::steady_clock::now() - start;
+      secondsOf(step.name) += time.count();
+      if (!failure && saver)
+        failure = saver->after(step);
+    }
+  }
+
+  /// Quantization and attention; returns the tensors for a backward.
+  ForwardTensors forward(AttentionForward &kernels,
+                         const reference::AttentionInputs &inputs,
+                         DeviceResult &result);
+  /// After forward().
+  void backward(AttentionBackward &kernels,
+                const reference::BackwardInputs &inputs,
+                const ForwardTensors &forward, DeviceGradients &result);
 
 private:
   Device &device;
+  std::optional<LaunchSaver> saver;
   std::vector<uint64_t> addresses;
-};
-
-/// Collects the first error of many steps.
-class Steps {
-public:
-  template <typename T>
-  T operator()(Expected<T> value) {
-    if (value)
-      return std::move(*value);
-    add(value.takeError());
-    return T();
-  }
-  void add(Error error) {
-    if (failure)
-      consumeError(std::move(error));
-    else
-      failure = std::move(error);
-  }
-  Error take() { return std::move(failure); }
-  bool failed() { return bool(failure); }
-
-private:
   Error failure = Error::success();
 };
 
-template <typename T>
-Error fetch(Device &device, uint64_t address, std::vector<T> &values,
-            uint64_t count) {
-  values.resize(count);
-  return device.download(values.data(), address, count * sizeof(T));
+} // namespace
+
+ForwardTensors Execution::forward(AttentionForward &kernels,
+                                  const reference::AttentionInputs &inputs,
+                                  DeviceResult &result) {
+  const std::vector<int64_t> &offsets = inputs.shape.cuSeqlens;
+  ForwardTensors tensors;
+  Expected<WorkspaceLayout> layout = queryWorkspace(kernels.config(), offsets);
+  if (!layout) {
+    failure = layout.takeError();
+    return tensors;
+  }
+  uint64_t rows = uint64_t(inputs.shape.tokens() * inputs.shape.heads);
+  uint64_t outputs = rows * uint64_t(inputs.shape.headDim);
+  tensors.q = filled("q", inputs.q);
+  tensors.k = filled("k", inputs.k);
+  tensors.v = filled("v", inputs.v);
+  tensors.o = poisoned("o", outputs * 2);
+  tensors.lse = poisoned("lse", rows * 4);
+  tensors.pieces = workspace(*layout);
+  if (failure)
+    return tensors;
+  Expected<std::unique_ptr<ForwardPlan>> plan =
+      kernels.prepare(offsets, tensors);
+  if (!plan) {
+    failure = plan.takeError();
+    return tensors;
+  }
+  launch(**plan, [&](StringRef step) -> double & {
+    return step == "attention_fwd" ? result.attentionSeconds
+                                   : result.quantizeSeconds;
+  });
+
+  auto piece = [&](StringRef name, auto &values) {
+    fetchPiece(*layout, tensors.pieces, name, values);
+  };
+  piece("q_data", result.q.payload);
+  piece("q_scale", result.q.scales);
+  piece("k_data", result.k.payload);
+  piece("k_scale", result.k.scales);
+  piece("v_data", result.v.payload);
+  piece("v_scale_rows", result.v.scalesAlongRows);
+  piece("v_scale_cols", result.v.scalesAlongCols);
+  piece("m", result.outputs.m);
+  piece("l", result.outputs.l);
+  piece("kappa", result.outputs.kappa);
+  fetch(tensors.lse, rows, result.outputs.lse);
+  fetchBf16(tensors.o, outputs, result.outputs.o);
+  return tensors;
 }
 
-} // namespace
+void Execution::backward(AttentionBackward &kernels,
+                         const reference::BackwardInputs &inputs,
+                         const ForwardTensors &forward,
+                         DeviceGradients &result) {
+  if (failure)
+    return;
+  const reference::AttentionShape &shape = inputs.forward.shape;
+  Expected<WorkspaceLayout> layout =
+      queryBackwardWorkspace(kernels.config(), shape.cuSeqlens);
+  if (!layout) {
+    failure = layout.takeError();
+    return;
+  }
+  uint64_t rows = uint64_t(shape.tokens() * shape.heads);
+  uint64_t queries = rows * uint64_t(shape.headDim);
+  uint64_t keys = uint64_t(shape.tokens() * shape.kvHeads * shape.headDim);
+  BackwardTensors tensors;
+  tensors.forward = forward;
+  tensors.dO = filled("do", inputs.dO);
+  if (kernels.hasDLse())
+    tensors.dLse =
+        filled("dlse", inputs.dLse.empty() ? std::vector<float>(rows, 0.0f)
+                                           : inputs.dLse);
+  tensors.dQ = poisoned("dq", queries * 2);
+  tensors.dK = poisoned("dk", keys * 2);
+  tensors.dV = poisoned("dv", keys * 2);
+  tensors.pieces = workspace(*layout);
+  if (failure)
+    return;
+  Expected<std::unique_ptr<BackwardPlan>> plan =
+      kernels.prepare(shape.cuSeqlens, tensors);
+  if (!plan) {
+    failure = plan.takeError();
+    return;
+  }
+  launch(**plan, [&](StringRef step) -> double & {
+    return step.starts_with("attention_bwd_prep") ? result.prepareSeconds
+                                                  : result.gradientSeconds;
+  });
+  for (const WorkspaceTensor &tensor : layout->tensors)
+    fetchPiece(*layout, tensors.pieces, tensor.name,
+               result.prepared[tensor.name]);
+  fetchBf16(tensors.dQ, queries, result.gradients.dq);
+  fetchBf16(tensors.dK, keys, result.gradients.dk);
+  fetchBf16(tensors.dV, keys, result.gradients.dv);
+}
 
 Expected<DeviceResult> run::runForward(AttentionForward &forward,
                                        const reference::AttentionInputs &inputs,
                                        StringRef saveFolder, OutputSet *saved) {
-  Device &device = forward.device();
-  const std::vector<int64_t> &offsets = inputs.shape.cuSeqlens;
-  Expected<WorkspaceLayout> layout = queryWorkspace(forward.config(), offsets);
-  if (!layout)
-    return layout.takeError();
-
-  Buffers buffers(device);
-  Steps steps;
-  ForwardTensors tensors;
-  uint64_t rows = uint64_t(inputs.shape.tokens() * inputs.shape.heads);
-  uint64_t outputs = rows * uint64_t(inputs.shape.headDim);
-  tensors.q = steps(buffers.filled("q", inputs.q));
-  tensors.k = steps(buffers.filled("k", inputs.k));
-  tensors.v = steps(buffers.filled("v", inputs.v));
-  tensors.o = steps(buffers.poisoned("o", outputs * 2));
-  tensors.lse = steps(buffers.poisoned("lse", rows * 4));
-  for (const WorkspaceTensor &tensor : layout->tensors)
-    tensors.pieces.push_back(
-        steps(buffers.poisoned(tensor.name, tensor.bytes)));
-  if (steps.failed())
-    return steps.take();
-  Expected<std::unique_ptr<ForwardPlan>> plan =
-      forward.prepare(offsets, tensors);
-  if (!plan)
-    return plan.takeError();
-
+  Execution execution(forward.device(), saveFolder, saved);
   DeviceResult result;
-  std::optional<LaunchSaver> saver;
-  if (saved)
-    saver.emplace(device, saveFolder, *saved);
-  for (const ForwardPlan::Step &step : (*plan)->steps()) {
-    if (saver)
-      if (Error error = saver->before(step))
-        return std::move(error);
-    auto start = std::chrono::steady_clock::now();
-    if (Error error = step.prepared->launch())
-      return std::move(error);
-    if (Error error = device.synchronize())
-      return std::move(error);
-    std::chrono::duration<double> time =
-        std::chrono::steady_clock::now() - start;
-    (step.name == "attention_fwd" ? result.attentionSeconds
-                                  : result.quantizeSeconds) += time.count();
-    if (saver)
-      if (Error error = saver->after(step))
-        return std::move(error);
-  }
+  execution.forward(forward, inputs, result);
+  if (Error error = execution.takeError())
+    return std::move(error);
+  return result;
+}
 
-  auto fetchPiece = [&](StringRef name, auto &values) {
-    const WorkspaceTensor *tensor = layout->find(name);
-    uint64_t address = tensors.pieces[tensor - layout->tensors.data()];
-    steps.add(
-        fetch(device, address, values, tensor->bytes / sizeof(values[0])));
-  };
-  fetchPiece("q_data", result.q.payload);
-  fetchPiece("q_scale", result.q.scales);
-  fetchPiece("k_data", result.k.payload);
-  fetchPiece("k_scale", result.k.scales);
-  fetchPiece("v_data", result.v.payload);
-  fetchPiece("v_scale_rows", result.v.scalesAlongRows);
-  fetchPiece("v_scale_cols", result.v.scalesAlongCols);
-  fetchPiece("m", result.outputs.m);
-  fetchPiece("l", result.outputs.l);
-  fetchPiece("kappa", result.outputs.kappa);
-  steps.add(fetch(device, tensors.lse, result.outputs.lse, rows));
-  std::vector<uint16_t> o;
-  steps.add(fetch(device, tensors.o, o, outputs));
-  if (steps.failed())
-    return steps.take();
-  result.outputs.o.resize(o.size());
-  numerics::bf16ToFloat(o.data(), result.outputs.o.data(), o.size());
+Expected<std::pair<DeviceResult, DeviceGradients>>
+run::runBackward(AttentionForward &forward, AttentionBackward &backward,
+                 const reference::BackwardInputs &inputs, StringRef saveFolder,
+                 OutputSet *saved) {
+  Execution execution(forward.device(), saveFolder, saved);
+  std::pair<DeviceResult, DeviceGradients> result;
+  ForwardTensors tensors =
+      execution.forward(forward, inputs.forward, result.first);
+  execution.backward(backward, inputs, tensors, result.second);
+  if (Error error = execution.takeError())
+    return std::move(error);
   return result;
 }

@@ -1,4 +1,4 @@
-//===- Execute.h - Forward passes on a device -------------------*- C++ -*-===//
+//===- Execute.h - Forward and backward passes on a device ------*- C++ -*-===//
 //
 // Runs the compiled kernels on inputs: fresh, poisoned buffers every time.
 //
@@ -6,21 +6,30 @@
 #ifndef FLAMIA_TOOLS_FLAMIA_RUN_EXECUTE_H
 #define FLAMIA_TOOLS_FLAMIA_RUN_EXECUTE_H
 
-#include "flamia/Reference/Attention.h"
-#include "flamia/Runtime/Attention.h"
+#include "flamia/Reference/Backward.h"
+#include "flamia/Runtime/AttentionBackward.h"
 #include "flamia/Support/Files.h"
 
+#include <map>
 #include <string>
 
 namespace flamia {
 namespace run {
 
-/// What the kernels wrote.
+/// What the forward's kernels wrote.
 struct DeviceResult {
   reference::ForwardOutputs outputs;
   numerics::TokenLocalTensor q, k;
   numerics::TokenBlockTensor v;
   double quantizeSeconds = 0, attentionSeconds = 0;
+};
+
+/// What the backward's kernels wrote.
+struct DeviceGradients {
+  reference::Gradients gradients;
+  /// The preparation's tensors, by their names in the workspace.
+  std::map<std::string, std::vector<uint8_t>> prepared;
+  double prepareSeconds = 0, gradientSeconds = 0;
 };
 
 /// Runs quantization and attention on `inputs`, whose heads and head dim are
@@ -33,6 +42,14 @@ runForward(runtime::AttentionForward &forward,
            const reference::AttentionInputs &inputs,
            llvm::StringRef saveFolder = "", OutputSet *saved = nullptr);
 
+/// The same and then the backward, whose configuration must be the forward's. A
+/// dLSE that is missing where the kernels take one is zero.
+llvm::Expected<std::pair<DeviceResult, DeviceGradients>>
+runBackward(runtime::AttentionForward &forward,
+            runtime::AttentionBackward &backward,
+            const reference::BackwardInputs &inputs,
+            llvm::StringRef saveFolder = "", OutputSet *saved = nullptr);
+
 /// Keeps one launch: the record and its PTX, the tensors before it, those
 /// it wrote as expected outputs, and launch.json.
 class LaunchSaver {
@@ -40,8 +57,8 @@ public:
   LaunchSaver(runtime::Device &device, llvm::StringRef folder, OutputSet &set)
       : device(device), folder(folder), set(set) {}
   /// Call before the launch, then after it.
-  llvm::Error before(const runtime::ForwardPlan::Step &step);
-  llvm::Error after(const runtime::ForwardPlan::Step &step);
+  llvm::Error before(const runtime::LaunchPlan::Step &step);
+  llvm::Error after(const runtime::LaunchPlan::Step &step);
 
 private:
   /// Adds a copy of a device tensor as a .npy file.

@@ -21,8 +21,8 @@
 using namespace llvm;
 using namespace flamia;
 using namespace flamia::run;
-using flamia::reference::AttentionInputs;
 using flamia::reference::AttentionShape;
+using flamia::reference::BackwardInputs;
 
 namespace {
 
@@ -150,9 +150,11 @@ Expected<std::vector<int64_t>> readOffsets(StringRef path,
 }
 
 /// Refuses what cannot fit: tensors, workspace, references and their doubles.
-Error checkMemory(const AttentionShape &shape) {
+Error checkMemory(const Options &options, const AttentionShape &shape) {
+  bool backward = options.hasBackward();
   double perToken =
-      double(shape.headDim) * (double(shape.heads) * 40 + shape.kvHeads * 30);
+      double(shape.headDim) * (double(shape.heads) * (backward ? 75 : 40) +
+                               double(shape.kvHeads) * (backward ? 70 : 30));
   double needed = double(shape.tokens()) * perToken;
   double available = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   if (needed <= available)
@@ -173,7 +175,48 @@ reference::DataKind dataKind(const Options &options) {
       .Default(reference::DataKind::Normal);
 }
 
-Expected<AttentionInputs> fromFiles(const Options &options) {
+/// dO and dLSE, from files or made from the seed.
+Error addGradients(const Options &options, BackwardInputs &inputs) {
+  const AttentionShape &shape = inputs.forward.shape;
+  std::vector<uint64_t> rows = {uint64_t(shape.tokens()),
+                                uint64_t(shape.heads)};
+  std::vector<uint64_t> full = {rows[0], rows[1], uint64_t(shape.headDim)};
+  auto wrongShape = [](StringRef option, StringRef path,
+                       ArrayRef<uint64_t> found, ArrayRef<uint64_t> expected) {
+    return createStringError(option + ": '" + path + "' has shape " +
+                             shapeText(found) + ", expected " +
+                             shapeText(expected));
+  };
+  if (options.dO.empty()) {
+    inputs.dO = reference::makeGradient(shape, options.seed);
+  } else {
+    Expected<TensorFile> file = readTensor("--do", options.dO);
+    if (!file)
+      return file.takeError();
+    if (file->shape != full)
+      return wrongShape("--do", options.dO, file->shape, full);
+    inputs.dO = std::move(file->bf16);
+  }
+  if (options.dLse == "normal") {
+    inputs.dLse = reference::makeGradientOfLse(shape, options.seed);
+  } else if (!options.dLse.empty()) {
+    Expected<sim::NpyArray> array = sim::readNpy(options.dLse);
+    if (!array)
+      return createStringError("--dlse: " + toString(array.takeError()));
+    if (array->typeName() != "float32")
+      return createStringError("--dlse: '" + options.dLse + "' holds " +
+                               array->typeName() + ", expected float32");
+    if (array->shape != rows)
+      return wrongShape("--dlse", options.dLse, array->shape, rows);
+    inputs.dLse.resize(array->elements());
+    if (!inputs.dLse.empty())
+      std::memcpy(inputs.dLse.data(), array->data.data(),
+                  inputs.dLse.size() * sizeof(float));
+  }
+  return Error::success();
+}
+
+Expected<BackwardInputs> fromFiles(const Options &options) {
   Expected<TensorFile> q = readTensor("--q", options.q);
   if (!q)
     return q.takeError();
@@ -185,38 +228,35 @@ Expected<AttentionInputs> fromFiles(const Options &options) {
     return v.takeError();
   if (Error error = checkFiles(options, *q, *k, *v))
     return std::move(error);
-  AttentionInputs inputs;
-  inputs.shape.heads = int64_t(q->shape[1]);
-  inputs.shape.kvHeads = int64_t(k->shape[1]);
-  inputs.shape.headDim = int64_t(q->shape[2]);
+  BackwardInputs inputs;
+  AttentionShape &shape = inputs.forward.shape;
+  shape.heads = int64_t(q->shape[1]);
+  shape.kvHeads = int64_t(k->shape[1]);
+  shape.headDim = int64_t(q->shape[2]);
   int64_t tokens = int64_t(q->shape[0]);
   if (options.docs) {
-    inputs.shape.cuSeqlens = numerics::cuSeqlensOf(*options.docs);
-    if (inputs.shape.tokens() != tokens)
-      return createStringError("--docs has " + Twine(inputs.shape.tokens()) +
+    shape.cuSeqlens = numerics::cuSeqlensOf(*options.docs);
+    if (shape.tokens() != tokens)
+      return createStringError("--docs has " + Twine(shape.tokens()) +
                                " tokens, but --q has " + Twine(tokens));
   } else if (!options.cuSeqlens.empty()) {
     Expected<std::vector<int64_t>> offsets =
         readOffsets(options.cuSeqlens, tokens);
     if (!offsets)
       return offsets.takeError();
-    inputs.shape.cuSeqlens = std::move(*offsets);
+    shape.cuSeqlens = std::move(*offsets);
   } else {
-    inputs.shape.cuSeqlens = {0, tokens};
+    shape.cuSeqlens = {0, tokens};
   }
-  if (Error error = checkMemory(inputs.shape))
+  if (Error error = checkMemory(options, shape))
     return std::move(error);
-  inputs.q = std::move(q->bf16);
-  inputs.k = std::move(k->bf16);
-  inputs.v = std::move(v->bf16);
+  inputs.forward.q = std::move(q->bf16);
+  inputs.forward.k = std::move(k->bf16);
+  inputs.forward.v = std::move(v->bf16);
   return inputs;
 }
 
-} // namespace
-
-Expected<AttentionInputs> run::makeInputs(const Options &options) {
-  if (options.hasFiles())
-    return fromFiles(options);
+Expected<BackwardInputs> generated(const Options &options) {
   AttentionShape shape;
   shape.heads = options.heads.value_or(2);
   shape.kvHeads = options.kvHeads.value_or(1);
@@ -231,7 +271,21 @@ Expected<AttentionInputs> run::makeInputs(const Options &options) {
     shape.cuSeqlens = numerics::cuSeqlensOf(
         options.docs.value_or(std::vector<int64_t>{517, 1, 0, 300, 33, 200}));
   }
-  if (Error error = checkMemory(shape))
+  if (Error error = checkMemory(options, shape))
     return std::move(error);
-  return reference::makeInputs(shape, dataKind(options), options.seed);
+  BackwardInputs inputs;
+  inputs.forward =
+      reference::makeInputs(shape, dataKind(options), options.seed);
+  return inputs;
+}
+
+} // namespace
+
+Expected<BackwardInputs> run::makeInputs(const Options &options) {
+  Expected<BackwardInputs> inputs =
+      options.hasFiles() ? fromFiles(options) : generated(options);
+  if (inputs && options.hasBackward())
+    if (Error error = addGradients(options, *inputs))
+      return std::move(error);
+  return inputs;
 }

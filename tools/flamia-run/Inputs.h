@@ -1,6 +1,6 @@
 //===- Inputs.h - The problem flamia-run works on ---------------*- C++ -*-===//
 //
-// Reads or makes Q, K, V and the document offsets.
+// Reads or makes Q, K, V, dO, dLSE and the document offsets.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLAMIA_TOOLS_FLAMIA_RUN_INPUTS_H
@@ -8,14 +8,15 @@
 
 #include "Options.h"
 
-#include "flamia/Reference/Attention.h"
+#include "flamia/Reference/Backward.h"
 
 namespace flamia {
 namespace run {
 
 /// Reads the files that the options name, or makes tensors. Every rule of the
-/// command-line contract about them is checked here.
-llvm::Expected<reference::AttentionInputs> makeInputs(const Options &options);
+/// command-line contract about them is checked here. Without a backward there
+/// is no dO.
+llvm::Expected<reference::BackwardInputs> makeInputs(const Options &options);
 
 } // namespace run
 } // namespace flamia

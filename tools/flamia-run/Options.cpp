@@ -26,9 +26,9 @@ namespace {
 const char *const help =
     R"(usage: flamia-run [options]
 
-Compiles flamia's attention kernels, quantizes, runs the forward pass on packed
-documents, compares with the references and probes for leaks. Without options:
-a small mix of documents on the simulator.
+Compiles flamia's attention kernels, quantizes, runs forward and backward on
+packed documents, compares with the references and probes for leaks. Without
+options: a small mix of documents on the simulator.
 
 Problem
   --docs=LEN,LEN,...     document lengths (default 517,1,0,300,33,200)
@@ -38,11 +38,14 @@ Problem
   --head-dim=D           64 or 128 (default)
   --softmax-scale=X      default 1/sqrt(D)
   --format=mxfp8         number format (the only one built)
-  --pass=fwd             passes to run (the only one built)
+  --pass=fwd|fwd-bwd     forward alone (default), or the backward too
 Tensors
   --data=KIND --seed=N   generated: normal (default), outliers, llm, offset; 1
   --q=F --k=F --v=F      .npy [tokens, heads, head_dim], float32, float16, or
                          uint16 holding BF16 bits
+  --do=F                 dO like Q (default: generated); beside --q
+  --dlse=F|normal        gradient of LSE, .npy [tokens, heads], or generated
+                         (default: none)
 Device
   --device=sim|model|cuda  simulator (default), specification model, GPU
   -arch=sm_100a|sm_103a    target architecture
@@ -50,8 +53,8 @@ Device
   --checks=all|none|LIST   rules that the simulator checks (see flamia-sim)
   --kernels=DIR            kernels made by flamiac instead of compiling them
 Results
-  --probe=causal,documents|none   leak probes (default: both)
-  --out=DIR              O, LSE, m, l, kappa as float32 .npy
+  --probe=causal,documents,consistency|none   probes (default: all)
+  --out=DIR              O, LSE, m, l, kappa, dQ, dK, dV as float32 .npy
   --json=F               results for machines
   --save-launch=DIR      launch.json folders that flamia-sim replays
   --help, --version
@@ -89,6 +92,7 @@ Error parseDocs(StringRef text, Options &options) {
 
 Error parseProbes(StringRef text, Options &options) {
   options.probeCausal = options.probeDocuments = false;
+  options.probeConsistency = false;
   if (text == "none")
     return Error::success();
   SmallVector<StringRef> parts;
@@ -99,11 +103,11 @@ Error parseProbes(StringRef text, Options &options) {
     else if (part == "documents")
       options.probeDocuments = true;
     else if (part == "consistency")
-      return bad("--probe=consistency compares the backward with the forward, "
-                 "and the backward is not built yet");
+      options.probeConsistency = true;
     else
       return bad("--probe is '" + text +
-                 "', expected 'none' or a list of 'causal' and 'documents'");
+                 "', expected 'none' or a list of 'causal', 'documents' and "
+                 "'consistency'");
   }
   return Error::success();
 }
@@ -157,12 +161,10 @@ Error parseFormat(StringRef text) {
   return Error::success();
 }
 
-Error parsePass(StringRef text) {
-  if (text == "fwd-bwd")
-    return bad("--pass=fwd-bwd is not possible: the backward is not built "
-               "yet, expected 'fwd'");
-  if (text != "fwd")
-    return bad("--pass is '" + text + "', expected 'fwd'");
+Error parsePass(StringRef text, Options &options) {
+  if (text != "fwd" && text != "fwd-bwd")
+    return bad("--pass is '" + text + "', expected 'fwd' or 'fwd-bwd'");
+  options.pass = text == "fwd" ? Pass::Forward : Pass::ForwardBackward;
   return Error::success();
 }
 
@@ -211,6 +213,20 @@ Error checkTogether(const Options &options) {
                Twine(files) + " of 3");
   if (files && options.data)
     return bad("--data makes the tensors, it cannot be used beside --q");
+  if (!options.hasBackward()) {
+    for (auto [name, value] :
+         {std::pair<StringRef, StringRef>{"do", options.dO},
+          {"dlse", options.dLse}})
+      if (!value.empty())
+        return bad("--" + name + " is for the backward, and --pass is 'fwd'");
+    if (options.probeConsistency.value_or(false))
+      return bad("--probe=consistency compares the backward with the forward, "
+                 "and --pass is 'fwd'");
+  }
+  if (!files && !options.dO.empty())
+    return bad("--do goes with --q, --k and --v");
+  if (!files && !options.dLse.empty() && options.dLse != "normal")
+    return bad("--dlse=F goes with --q, --k and --v");
   int64_t heads = options.heads.value_or(2);
   int64_t kvHeads = options.kvHeads.value_or(1);
   if (!files && heads % kvHeads)
@@ -247,8 +263,6 @@ StringRef run::nameOf(DeviceKind device) {
 
 Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
   Options options;
-  std::string doPath;
-
   using Handler = std::function<Error(StringRef)>;
   auto path = [](std::string &target) -> Handler {
     return [&target](StringRef text) {
@@ -272,7 +286,7 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
       {"softmax-scale",
        [&](StringRef text) { return parseScale(text, options); }},
       {"format", parseFormat},
-      {"pass", parsePass},
+      {"pass", [&](StringRef text) { return parsePass(text, options); }},
       {"device", [&](StringRef text) { return parseDevice(text, options); }},
       {"arch", [&](StringRef text) { return parseArch(text, options); }},
       {"seed",
@@ -286,7 +300,8 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
       {"q", path(options.q)},
       {"k", path(options.k)},
       {"v", path(options.v)},
-      {"do", path(doPath)},
+      {"do", path(options.dO)},
+      {"dlse", path(options.dLse)},
       {"out", path(options.out)},
       {"json", path(options.json)},
       {"kernels", path(options.kernels)},
@@ -347,8 +362,6 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
     return options;
   if (seen.contains("causal") && seen.contains("no-causal"))
     return bad("--causal and --no-causal contradict each other");
-  if (!doPath.empty())
-    return bad("--do is for the backward, which is not built yet");
   if (Error error = checkTogether(options))
     return std::move(error);
   return options;

@@ -21,9 +21,11 @@ namespace flamia {
 namespace run {
 
 enum class DeviceKind { Sim, Model, Cuda };
+enum class Pass { Forward, ForwardBackward };
 
 struct Options {
   bool help = false, version = false;
+  Pass pass = Pass::Forward;
   bool causal = true;
   std::optional<std::vector<int64_t>> docs; ///< Lengths.
   std::string cuSeqlens;                    ///< Path.
@@ -34,12 +36,16 @@ struct Options {
   uint64_t seed = 1;
   std::optional<std::string> data; ///< normal, outliers, llm, offset.
   std::string q, k, v;             ///< Paths.
+  std::string dO, dLse; ///< Paths; "normal" in dLse is generated, "" none.
   std::string out, json, kernels, saveLaunch;
   bool probeCausal = true, probeDocuments = true;
+  /// Absent: with a backward.
+  std::optional<bool> probeConsistency;
   std::string async = "eager"; ///< eager, late, random:SEED (validated).
   sim::CheckSet checks = sim::CheckSet::all();
 
   bool hasFiles() const { return !q.empty(); }
+  bool hasBackward() const { return pass == Pass::ForwardBackward; }
 };
 
 /// "sim", "model", "cuda".

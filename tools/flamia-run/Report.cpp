@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report.h"
+#include "Difference.h"
 
 #include "flamia/Sim/Npy.h"
 
@@ -23,35 +24,7 @@ using namespace flamia;
 using namespace flamia::run;
 using namespace flamia::reference;
 
-namespace {
-
-template <typename Reference>
-Difference differenceOf(const std::vector<float> &values,
-                        const std::vector<Reference> &expected) {
-  Difference result;
-  double errors = 0, squares = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    double value = values[i], reference = expected[i];
-    bool finite = std::isfinite(value),
-         expectedFinite = std::isfinite(reference);
-    if (!finite || !expectedFinite) {
-      bool same =
-          std::isnan(value) ? std::isnan(reference) : value == reference;
-      result.odd += !same;
-      continue;
-    }
-    double error = value - reference;
-    result.maxAbs = std::max(result.maxAbs, std::abs(error));
-    errors += error * error;
-    squares += reference * reference;
-  }
-  if (errors > 0)
-    result.relative = squares > 0 ? std::sqrt(errors / squares) : HUGE_VAL;
-  return result;
-}
-
-/// "0.03841", "2.31e-04" or "0".
-std::string number(double value) {
+std::string run::number(double value) {
   if (value == 0)
     return "0";
   return std::abs(value) >= 1e-3 && std::abs(value) < 1e6
@@ -59,41 +32,9 @@ std::string number(double value) {
              : formatv("{0:E2}", value).str();
 }
 
-json::Value jsonNumber(double value) {
-  // JSON has no infinity.
-  return std::isfinite(value) ? json::Value(value) : json::Value(nullptr);
-}
-
-std::string oddText(int64_t odd) {
+std::string run::oddText(int64_t odd) {
   return odd ? formatv(", {0} non-finite values differ", odd).str() : "";
 }
-
-/// Bytes that differ, and where the first one is.
-struct ByteDifference {
-  int64_t compared = 0, different = 0;
-  std::string first;
-
-  void add(StringRef name, ArrayRef<uint8_t> found,
-           ArrayRef<uint8_t> expected) {
-    compared += int64_t(expected.size());
-    if (found.size() != expected.size()) {
-      different += int64_t(expected.size());
-      first = formatv("{0} has {1} bytes, expected {2}", name, found.size(),
-                      expected.size());
-      return;
-    }
-    for (size_t i = 0; i < found.size(); ++i) {
-      if (found[i] == expected[i])
-        continue;
-      if (first.empty())
-        first = formatv("{0}[{1}] is {2}, expected {3}", name, i,
-                        unsigned(found[i]), unsigned(expected[i]));
-      ++different;
-    }
-  }
-};
-
-} // namespace
 
 bool Report::pass() const {
   return all_of(lines, [](const Line &line) { return line.ok; });
@@ -123,7 +64,7 @@ void run::compareQuantized(const DeviceResult &device,
 void run::compareWithModel(const ForwardOutputs &outputs,
                            const ForwardOutputs &model, Report &report) {
   Difference o = differenceOf(outputs.o, model.o);
-  report.modelError["O"] = o.odd ? HUGE_VAL : o.relative;
+  report.modelError["O"] = o.strict();
   report.lines.push_back(
       {"O vs model",
        formatv("{0} (limit {1}), max_abs {2}{3}", number(o.relative),
@@ -132,7 +73,7 @@ void run::compareWithModel(const ForwardOutputs &outputs,
        o.relative <= modelLimit && o.odd == 0});
 
   Difference lse = differenceOf(outputs.lse, model.lse);
-  report.modelError["LSE"] = lse.odd ? HUGE_VAL : lse.relative;
+  report.modelError["LSE"] = lse.strict();
   // LSE is a logarithm: near 0 only its absolute error means something.
   report.lines.push_back(
       {"LSE vs model",
@@ -162,30 +103,33 @@ void run::compareWithModel(const ForwardOutputs &outputs,
            kappa.relative <= modelLimit && kappa.odd == 0});
 }
 
+Line run::fp64Line(StringRef name, const Difference &error,
+                   const Difference &own, bool generated) {
+  // Too exact is a fault too: such a kernel skips the quantization.
+  bool near =
+      std::abs(error.relative - own.relative) <= fp64Slack * own.relative &&
+      error.odd == own.odd;
+  return {(name + " vs fp64").str(),
+          formatv("{0}, the model's own {1} ({2}){3}", number(error.relative),
+                  number(own.relative),
+                  generated ? "limit +-5%" : "no limit for given data",
+                  oddText(error.odd))
+              .str(),
+          near || !generated};
+}
+
 void run::compareWithFp64(const ForwardOutputs &outputs,
                           const ForwardOutputs &model,
                           const ForwardOutputsFp64 &fp64, bool generated,
                           Report &report) {
   Difference error = differenceOf(outputs.o, fp64.o);
-  Difference own = differenceOf(model.o, fp64.o);
-  report.fp64Error["O"] = error.odd ? HUGE_VAL : error.relative;
-  Difference lse = differenceOf(outputs.lse, fp64.lse);
-  report.fp64Error["LSE"] = lse.odd ? HUGE_VAL : lse.relative;
-  // Too exact is a fault too: such a kernel skips the quantization.
-  bool near =
-      std::abs(error.relative - own.relative) <= fp64Slack * own.relative &&
-      error.odd == own.odd;
+  report.fp64Error["O"] = error.strict();
+  report.fp64Error["LSE"] = differenceOf(outputs.lse, fp64.lse).strict();
   report.lines.push_back(
-      {"O vs fp64",
-       formatv("{0}, the model's own {1} ({2}){3}", number(error.relative),
-               number(own.relative),
-               generated ? "limit +-5%" : "no limit for given data",
-               oddText(error.odd))
-           .str(),
-       near || !generated});
+      fp64Line("O", error, differenceOf(model.o, fp64.o), generated));
 }
 
-void run::addProbe(StringRef name, const ProbeResult &result, Report &report) {
+static std::string textOf(const ProbeResult &result) {
   std::string text =
       formatv("max_abs {0}, {1} values in {2} runs", number(result.maxAbs),
               result.valuesCompared, result.runs)
@@ -195,18 +139,69 @@ void run::addProbe(StringRef name, const ProbeResult &result, Report &report) {
   if (!result.ok)
     text +=
         formatv(", {0} differ: {1}", result.mismatches, result.detail).str();
+  return text;
+}
+
+void run::addProbe(StringRef name, const ProbeResult &result, Report &report) {
   report.probes[name.str()] = result;
-  report.lines.push_back({("probe " + name).str(), text, result.ok});
+  report.lines.push_back({("probe " + name).str(), textOf(result), result.ok});
+}
+
+void run::addGradientProbe(StringRef name, const ProbeResult &result,
+                           Report &report) {
+  report.gradientProbes[name.str()] = result;
+  report.lines.push_back(
+      {("gradient " + name).str(), textOf(result), result.ok});
+}
+
+void run::addConsistency(const ConsistencyResult &result, Report &report) {
+  report.consistency = result;
+  std::string text = formatv("{0} weights in {1} runs, {2} one step apart, {3} "
+                             "further",
+                             result.weightsCompared, result.runs,
+                             result.oneStep, result.further)
+                         .str();
+  if (!result.detail.empty())
+    text += ": " + result.detail;
+  report.lines.push_back({"probe consistency", text, result.ok});
 }
 
 void run::printTable(const Report &report, raw_ostream &os) {
   for (const Line &line : report.lines)
-    os << formatv("{0,-16}{1,-5}{2}\n", line.name, line.ok ? "ok" : "FAIL",
+    os << formatv("{0,-20}{1,-5}{2}\n", line.name, line.ok ? "ok" : "FAIL",
                   line.text);
-  os << formatv("{0,-21}", "seconds");
+  os << formatv("{0,-25}", "seconds");
   for (const auto &[name, value] : report.seconds)
     os << formatv("{0} {1:F2}  ", name, value);
   os << "\n";
+}
+
+static json::Value jsonNumber(double value) {
+  // JSON has no infinity.
+  return std::isfinite(value) ? json::Value(value) : json::Value(nullptr);
+}
+
+/// A probe over the forward's results, together with the same one over the
+/// gradients, whose own numbers are under "gradients".
+static json::Object probeJson(const ProbeResult &result,
+                              const ProbeResult *gradients) {
+  bool ok = result.ok && (!gradients || gradients->ok);
+  double maxAbs = result.maxAbs;
+  int64_t values = result.valuesCompared, runs = result.runs;
+  if (gradients) {
+    maxAbs = std::max(maxAbs, gradients->maxAbs);
+    values += gradients->valuesCompared;
+    runs += gradients->runs;
+  }
+  json::Object object{{"max_abs", jsonNumber(maxAbs)},
+                      {"ok", ok},
+                      {"cuts", json::Array(result.cuts)},
+                      {"failed_cuts", json::Array(result.failedCuts)},
+                      {"values_compared", values},
+                      {"runs", runs}};
+  if (gradients)
+    object["gradients"] = probeJson(*gradients, nullptr);
+  return object;
 }
 
 OutputFile run::jsonFile(const Options &options, const Report &report,
@@ -218,13 +213,19 @@ OutputFile run::jsonFile(const Options &options, const Report &report,
     return object;
   };
   json::Object probes;
-  for (const auto &[name, result] : report.probes)
-    probes[name] = json::Object{{"max_abs", jsonNumber(result.maxAbs)},
-                                {"ok", result.ok},
-                                {"cuts", json::Array(result.cuts)},
-                                {"failed_cuts", json::Array(result.failedCuts)},
-                                {"values_compared", result.valuesCompared},
-                                {"runs", result.runs}};
+  for (const auto &[name, result] : report.probes) {
+    auto gradients = report.gradientProbes.find(name);
+    probes[name] = probeJson(result, gradients == report.gradientProbes.end()
+                                         ? nullptr
+                                         : &gradients->second);
+  }
+  if (report.consistency)
+    probes["consistency"] =
+        json::Object{{"ok", report.consistency->ok},
+                     {"values_compared", report.consistency->weightsCompared},
+                     {"one_step", report.consistency->oneStep},
+                     {"further", report.consistency->further},
+                     {"runs", report.consistency->runs}};
   json::Object seconds;
   for (const auto &[name, value] : report.seconds)
     seconds[name] = value;
@@ -236,35 +237,42 @@ OutputFile run::jsonFile(const Options &options, const Report &report,
                    {"device", nameOf(options.device)},
                    {"arch", options.arch},
                    {"format", "mxfp8"},
+                   {"passes", options.hasBackward() ? "fwd-bwd" : "fwd"},
                    {"rel_err", numbers(report.fp64Error)},
                    {"rel_err_model", numbers(report.modelError)},
                    {"probes", std::move(probes)},
                    {"seconds", std::move(seconds)},
                    {"checks", std::move(checks)}};
+  if (report.rowSums)
+    top["row_sums"] = jsonNumber(*report.rowSums);
   return {path.str(), formatv("{0:2}\n", json::Value(std::move(top))).str()};
 }
 
 void run::addOutputs(const AttentionShape &shape, const ForwardOutputs &outputs,
-                     StringRef folder, OutputSet &set) {
+                     const Gradients *gradients, StringRef folder,
+                     OutputSet &set) {
   set.folders.push_back(folder.str());
-  uint64_t tokens = uint64_t(shape.tokens()), heads = uint64_t(shape.heads);
-  std::vector<uint64_t> rows = {tokens, heads};
-  std::vector<uint64_t> full = {tokens, heads, uint64_t(shape.headDim)};
-  struct File {
-    const char *name;
-    const std::vector<float> *values;
-    const std::vector<uint64_t> *extents;
-  };
-  for (const File &file :
-       {File{"O.npy", &outputs.o, &full}, File{"LSE.npy", &outputs.lse, &rows},
-        File{"m.npy", &outputs.m, &rows}, File{"l.npy", &outputs.l, &rows},
-        File{"kappa.npy", &outputs.kappa, &rows}}) {
+  uint64_t tokens = uint64_t(shape.tokens()), dim = uint64_t(shape.headDim);
+  std::vector<uint64_t> rows = {tokens, uint64_t(shape.heads)};
+  std::vector<uint64_t> full = {tokens, uint64_t(shape.heads), dim};
+  std::vector<uint64_t> keys = {tokens, uint64_t(shape.kvHeads), dim};
+  auto add = [&](StringRef name, const std::vector<float> &values,
+                 ArrayRef<uint64_t> extents) {
     SmallString<128> path(folder);
-    sys::path::append(path, file.name);
-    ArrayRef<uint8_t> bytes(
-        reinterpret_cast<const uint8_t *>(file.values->data()),
-        file.values->size() * sizeof(float));
+    sys::path::append(path, name);
+    ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(values.data()),
+                            values.size() * sizeof(float));
     set.files.push_back(
-        {path.str().str(), sim::encodeNpy('f', 4, *file.extents, bytes)});
-  }
+        {path.str().str(), sim::encodeNpy('f', 4, extents, bytes)});
+  };
+  add("O.npy", outputs.o, full);
+  add("LSE.npy", outputs.lse, rows);
+  add("m.npy", outputs.m, rows);
+  add("l.npy", outputs.l, rows);
+  add("kappa.npy", outputs.kappa, rows);
+  if (!gradients)
+    return;
+  add("dQ.npy", gradients->dq, full);
+  add("dK.npy", gradients->dk, keys);
+  add("dV.npy", gradients->dv, keys);
 }

@@ -27,7 +27,7 @@ std::string inFolder(StringRef folder, const Twine &name) {
   return path.str().str();
 }
 
-Access accessOf(const ForwardPlan::Step &step, const Argument &argument) {
+Access accessOf(const LaunchPlan::Step &step, const Argument &argument) {
   const LaunchRecord &record = step.kernel->record();
   return record.arguments[record.findArgument(argument.name)].access;
 }
@@ -57,7 +57,7 @@ Error LaunchSaver::saveFile(StringRef from, StringRef target) {
   return Error::success();
 }
 
-Error LaunchSaver::before(const ForwardPlan::Step &step) {
+Error LaunchSaver::before(const LaunchPlan::Step &step) {
   std::string target = inFolder(folder, step.name);
   set.folders.push_back(target);
   const LaunchRecord &record = step.kernel->record();
@@ -73,7 +73,7 @@ Error LaunchSaver::before(const ForwardPlan::Step &step) {
   return Error::success();
 }
 
-Error LaunchSaver::after(const ForwardPlan::Step &step) {
+Error LaunchSaver::after(const LaunchPlan::Step &step) {
   std::string target = inFolder(folder, step.name);
   json::Object arguments;
   json::Array expect;

@@ -1,7 +1,7 @@
 //===- flamia-run.cpp - flamia's main job ---------------------------------===//
 //
-// Makes or reads tensors, compiles the kernels, quantizes and runs attention on
-// a device, compares with the references, and probes for leaks.
+// Makes or reads tensors, compiles the kernels, quantizes and runs attention
+// forward and backward on a device, compares with the references, and probes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,7 +9,9 @@
 #include "Execute.h"
 #include "Inputs.h"
 #include "Options.h"
+#include "Probes.h"
 #include "Report.h"
+#include "Stopwatch.h"
 
 #include "flamia/Sim/Simulator.h"
 
@@ -19,28 +21,16 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 
 using namespace llvm;
 using namespace flamia;
 using namespace flamia::run;
 using flamia::reference::AttentionInputs;
+using flamia::reference::BackwardInputs;
 using flamia::reference::ForwardOutputs;
 
 namespace {
-
-class Stopwatch {
-public:
-  double seconds() const {
-    std::chrono::duration<double> time =
-        std::chrono::steady_clock::now() - start;
-    return time.count();
-  }
-
-private:
-  std::chrono::steady_clock::time_point start =
-      std::chrono::steady_clock::now();
-};
 
 sim::SimOptions simOptions(const Options &options) {
   sim::SimOptions result;
@@ -67,6 +57,7 @@ struct Runner {
   TemporaryFolder folder;
   std::unique_ptr<runtime::Device> device;
   std::unique_ptr<runtime::AttentionForward> forward;
+  std::unique_ptr<runtime::AttentionBackward> backward; ///< If asked for.
 };
 
 Error prepareRunner(const Options &options, const std::string &program,
@@ -89,8 +80,14 @@ Error prepareRunner(const Options &options, const std::string &program,
     if (Error error = runner.folder.create())
       return error;
     kernels = runner.folder.path();
-    if (Error error = compileKernels(findInstallation(program), options.arch,
-                                     shape.headDim, options.causal, kernels))
+    KernelChoice choice;
+    choice.arch = options.arch;
+    choice.headDim = shape.headDim;
+    choice.causal = options.causal;
+    choice.backward = options.hasBackward();
+    choice.dLse = !options.dLse.empty();
+    if (Error error =
+            compileKernels(findInstallation(program), choice, kernels))
       return error;
     report.seconds.push_back({"compile", watch.seconds()});
   }
@@ -110,42 +107,92 @@ Error prepareRunner(const Options &options, const std::string &program,
   if (!forward)
     return forward.takeError();
   runner.forward = std::move(*forward);
+  if (!options.hasBackward())
+    return Error::success();
+  Expected<std::unique_ptr<runtime::AttentionBackward>> backward =
+      runtime::AttentionBackward::create(*runner.device, *library, config,
+                                         !options.dLse.empty());
+  if (!backward)
+    return backward.takeError();
+  runner.backward = std::move(*backward);
   return Error::success();
 }
 
-/// Re-runs the forward on changed inputs; results must keep every bit.
-void runProbes(const Options &options, const AttentionInputs &inputs,
-               const reference::ForwardFunction &forward, Report &report) {
-  Stopwatch watch;
-  // Without causality there is nothing for the causal probe to promise.
-  if (options.probeCausal && options.causal) {
-    std::vector<int64_t> cuts = reference::causalCuts(inputs.shape);
-    if (cuts.empty())
-      report.lines.push_back(
-          {"probe causal", "skipped: no document has a token to change"});
-    else
-      addProbe("causal", probeCausal(inputs, forward, cuts), report);
+/// One run of the kernels.
+struct DeviceRun {
+  DeviceResult forward;
+  DeviceGradients backward; ///< Empty without a backward.
+};
+
+Expected<DeviceRun> runKernels(Runner &runner, const BackwardInputs &inputs,
+                               StringRef saveFolder = "",
+                               OutputSet *saved = nullptr) {
+  DeviceRun run;
+  if (!runner.backward) {
+    Expected<DeviceResult> result =
+        runForward(*runner.forward, inputs.forward, saveFolder, saved);
+    if (!result)
+      return result.takeError();
+    run.forward = std::move(*result);
+    return run;
   }
-  if (options.probeDocuments) {
-    if (inputs.shape.tokens() == 0)
-      report.lines.push_back({"probe documents", "skipped: there are no rows"});
-    else
-      addProbe("documents", probeDocuments(inputs, forward, 4), report);
-  }
-  if (options.probeCausal || options.probeDocuments)
-    report.seconds.push_back({"probes", watch.seconds()});
+  Expected<std::pair<DeviceResult, DeviceGradients>> result =
+      runBackward(*runner.forward, *runner.backward, inputs, saveFolder, saved);
+  if (!result)
+    return result.takeError();
+  run.forward = std::move(result->first);
+  run.backward = std::move(result->second);
+  return run;
 }
 
-void describe(const Options &options, const AttentionInputs &inputs) {
-  const reference::AttentionShape &shape = inputs.shape;
+/// The device, or its specification, as the probes take it.
+reference::ForwardFunction
+forwardFunction(Runner &runner, const reference::ForwardOptions &options) {
+  if (!runner.forward)
+    return reference::modelFunction(options);
+  return [&](const AttentionInputs &inputs, ForwardOutputs &outputs,
+             std::string &message) {
+    Expected<DeviceResult> result = runForward(*runner.forward, inputs);
+    if (!result) {
+      message = toString(result.takeError());
+      return false;
+    }
+    outputs = std::move(result->outputs);
+    return true;
+  };
+}
+
+reference::BackwardFunction
+backwardFunction(Runner &runner, const reference::BackwardOptions &options) {
+  if (!runner.forward)
+    return reference::modelBackwardFunction(options);
+  return [&](const BackwardInputs &inputs, ForwardOutputs &outputs,
+             reference::Gradients &gradients, std::string &message) {
+    Expected<DeviceRun> result = runKernels(runner, inputs);
+    if (!result) {
+      message = toString(result.takeError());
+      return false;
+    }
+    outputs = std::move(result->forward.outputs);
+    gradients = std::move(result->backward.gradients);
+    return true;
+  };
+}
+
+void describe(const Options &options, const reference::AttentionShape &shape) {
   outs() << formatv(
-      "mxfp8 attention forward, {0}: {1} documents, {2} tokens, {3} heads, "
-      "{4} kv heads, head_dim {5}\n",
+      "mxfp8 attention forward{0}, {1}: {2} documents, {3} tokens, {4} heads, "
+      "{5} kv heads, head_dim {6}\n",
+      options.hasBackward() ? " and backward" : "",
       options.causal ? "causal" : "not causal", shape.documents(),
       shape.tokens(), shape.heads, shape.kvHeads, shape.headDim);
   outs() << "data "
          << (options.hasFiles() ? options.q : options.data.value_or("normal"));
-  if (!options.hasFiles())
+  if (options.hasBackward() && options.hasFiles())
+    outs() << ", dO " << (options.dO.empty() ? "normal" : options.dO);
+  if (!options.dLse.empty())
+    outs() << ", dLSE " << options.dLse;
+  if (!options.hasFiles() || (options.hasBackward() && options.dO.empty()))
     outs() << ", seed " << options.seed;
   outs() << "; device " << nameOf(options.device);
   if (options.device != DeviceKind::Model)
@@ -165,8 +212,10 @@ void announceWork(const Options &options,
   }
   pairs *= double(shape.heads);
   bool probes = options.probeCausal || options.probeDocuments;
-  // Probes run some 30 passes; a pass takes about a second for 1e7 pairs.
-  if (pairs * (probes ? 30 : 2) < 2e8)
+  // Probes run some 30 passes; a forward takes about a second for 1e7 pairs, a
+  // backward three times as long.
+  double cost = options.hasBackward() ? 4 : 1;
+  if (pairs * cost * (probes ? 30 : 2) < 2e8)
     return;
   errs() << formatv("flamia-run: note: {0:e2} pairs of query and key in the "
                     "model and again in fp64",
@@ -176,68 +225,123 @@ void announceWork(const Options &options,
   errs() << "; this takes long\n";
 }
 
+/// The references on the same inputs. The backward's model works on the
+/// forward's results of the device: where one weight dominates a row, a last
+/// bit of O decides about D', and that is no difference of the backward.
+struct References {
+  reference::QuantizedInputs quantized;
+  ForwardOutputs model;
+  reference::ForwardOutputsFp64 fp64;
+  reference::Gradients modelGradients;
+  reference::GradientsFp64 fp64Gradients;
+  reference::BackwardDiagnostics diagnostics;
+};
+
+References runReferences(const Options &options, const BackwardInputs &inputs,
+                         const reference::BackwardOptions &specification,
+                         const ForwardOutputs *device, Report &report) {
+  References result;
+  Stopwatch modelWatch;
+  result.quantized =
+      reference::quantizeInputs(inputs.forward, specification.forward);
+  result.model =
+      reference::attentionForwardModel(result.quantized, specification.forward);
+  if (options.hasBackward())
+    result.modelGradients = reference::attentionBackwardModel(
+        result.quantized, device ? *device : result.model, inputs.dO,
+        inputs.dLse, specification, &result.diagnostics);
+  report.seconds.push_back({"model", modelWatch.seconds()});
+  Stopwatch fp64Watch;
+  result.fp64 = reference::attentionFp64(inputs.forward, specification.forward);
+  if (options.hasBackward())
+    result.fp64Gradients =
+        reference::attentionBackwardFp64(inputs, specification.forward);
+  report.seconds.push_back({"fp64", fp64Watch.seconds()});
+  return result;
+}
+
+/// Everything that is compared with a reference.
+void compare(const Options &options, const BackwardInputs &inputs,
+             const reference::BackwardOptions &specification,
+             const References &references, const DeviceRun &run,
+             Report &report) {
+  bool generated = !options.hasFiles();
+  const ForwardOutputs &outputs = run.forward.outputs;
+  bool kernels = options.device != DeviceKind::Model;
+  if (kernels) {
+    compareQuantized(run.forward, references.quantized, report);
+    compareWithModel(outputs, references.model, report);
+  }
+  compareWithFp64(outputs, references.model, references.fp64, generated,
+                  report);
+  if (!options.hasBackward())
+    return;
+  if (kernels)
+    addPrepared(comparePrepared(run.backward,
+                                reference::prepareBackward(
+                                    references.quantized, outputs, inputs.dO,
+                                    inputs.dLse, specification),
+                                inputs.forward.shape, outputs),
+                report);
+  float scale = options.softmaxScale.value_or(
+      float(1 / std::sqrt(double(inputs.forward.shape.headDim))));
+  compareGradients(inputs, scale, run.backward.gradients,
+                   references.modelGradients, references.fp64Gradients,
+                   generated, kernels, report);
+  // A dLSE is what the rows then sum to.
+  if (inputs.dLse.empty())
+    addRowSums(references.diagnostics, report);
+}
+
 Expected<bool> runAll(const Options &options, const std::string &program) {
   Stopwatch total;
   Report report;
-  Expected<AttentionInputs> inputs = makeInputs(options);
+  Expected<BackwardInputs> inputs = makeInputs(options);
   if (!inputs)
     return inputs.takeError();
+  const reference::AttentionShape &shape = inputs->forward.shape;
   Runner runner;
   if (options.device != DeviceKind::Model)
-    if (Error error =
-            prepareRunner(options, program, inputs->shape, runner, report))
+    if (Error error = prepareRunner(options, program, shape, runner, report))
       return std::move(error);
-  describe(options, *inputs);
-  announceWork(options, inputs->shape);
+  describe(options, shape);
+  announceWork(options, shape);
 
   // Everything is written at the end, or nothing is.
   OutputSet written;
-  DeviceResult result;
-  reference::ForwardFunction forward;
-  reference::ForwardOptions specification = modelOptions(options);
+  DeviceRun run;
+  reference::BackwardOptions specification;
+  specification.forward = modelOptions(options);
   if (runner.forward) {
-    Expected<DeviceResult> ran =
-        runForward(*runner.forward, *inputs, options.saveLaunch,
+    Expected<DeviceRun> ran =
+        runKernels(runner, *inputs, options.saveLaunch,
                    options.saveLaunch.empty() ? nullptr : &written);
     if (!ran)
       return ran.takeError();
-    result = std::move(*ran);
-    report.seconds.push_back({"quantize", result.quantizeSeconds});
-    report.seconds.push_back({"attention", result.attentionSeconds});
-    forward = [&](const AttentionInputs &changed, ForwardOutputs &outputs,
-                  std::string &message) {
-      Expected<DeviceResult> again = runForward(*runner.forward, changed);
-      if (!again) {
-        message = toString(again.takeError());
-        return false;
-      }
-      outputs = std::move(again->outputs);
-      return true;
-    };
+    run = std::move(*ran);
+    report.seconds.push_back({"quantize", run.forward.quantizeSeconds});
+    report.seconds.push_back({"attention", run.forward.attentionSeconds});
+    if (options.hasBackward()) {
+      report.seconds.push_back({"prepare", run.backward.prepareSeconds});
+      report.seconds.push_back({"gradients", run.backward.gradientSeconds});
+    }
   }
-
-  Stopwatch modelWatch;
-  reference::QuantizedInputs quantized =
-      reference::quantizeInputs(*inputs, specification);
-  ForwardOutputs model =
-      reference::attentionForwardModel(quantized, specification);
-  report.seconds.push_back({"model", modelWatch.seconds()});
-  Stopwatch fp64Watch;
-  reference::ForwardOutputsFp64 fp64 =
-      reference::attentionFp64(*inputs, specification);
-  report.seconds.push_back({"fp64", fp64Watch.seconds()});
-
-  if (runner.forward) {
-    compareQuantized(result, quantized, report);
-    compareWithModel(result.outputs, model, report);
-  } else {
-    result.outputs = model;
-    forward = reference::modelFunction(specification);
+  References references =
+      runReferences(options, *inputs, specification,
+                    runner.forward ? &run.forward.outputs : nullptr, report);
+  if (!runner.forward) {
+    run.forward.outputs = references.model;
+    run.backward.gradients = references.modelGradients;
   }
   if (!options.out.empty())
-    addOutputs(inputs->shape, result.outputs, options.out, written);
-  compareWithFp64(result.outputs, model, fp64, !options.hasFiles(), report);
-  runProbes(options, *inputs, forward, report);
+    addOutputs(shape, run.forward.outputs,
+               options.hasBackward() ? &run.backward.gradients : nullptr,
+               options.out, written);
+  compare(options, *inputs, specification, references, run, report);
+  runProbes(options, *inputs, forwardFunction(runner, specification.forward),
+            options.hasBackward() ? backwardFunction(runner, specification)
+                                  : reference::BackwardFunction(),
+            report);
   report.seconds.push_back({"total", total.seconds()});
   printTable(report, outs());
   if (!options.json.empty())

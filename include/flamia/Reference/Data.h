@@ -52,6 +52,11 @@ AttentionInputs makeInputs(const AttentionShape &shape, DataKind kind,
 BackwardInputs makeBackwardInputs(const AttentionShape &shape, DataKind kind,
                                   uint64_t seed);
 
+/// Its dO, and a standard normal dLSE.
+std::vector<uint16_t> makeGradient(const AttentionShape &shape, uint64_t seed);
+std::vector<float> makeGradientOfLse(const AttentionShape &shape,
+                                     uint64_t seed);
+
 /// Random document lengths that sum to at most \p maxTokens: a mix of empty
 /// documents, single tokens, lengths around multiples of 32 and 128 and
 /// arbitrary ones.

@@ -69,6 +69,11 @@ using BackwardFunction =
     std::function<bool(const BackwardInputs &inputs, ForwardOutputs &outputs,
                        Gradients &gradients, std::string &error)>;
 
+/// Cuts for the gradient probe, which is slow: inside a 32-token block of the
+/// first, a middle and the last tile of the longest document, as far as it has
+/// them.
+std::vector<int64_t> gradientCuts(const AttentionShape &shape);
+
 /// P1 for gradients, two runs a cut t. One changes the tokens after position t
 /// of every document (other Q; all of Q, K, V, dO, and dLSE if there is one,
 /// 2^20 times larger): dQ of tokens 0..t must keep every bit. The other changes
