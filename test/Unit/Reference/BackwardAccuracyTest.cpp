@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TestInputs.h"
+#include "BackwardProblems.h"
 
 #include "gtest/gtest.h"
 
@@ -124,89 +124,14 @@ TEST(BackwardAccuracyTest, ConstantOffset) {
 // Sinks
 //===----------------------------------------------------------------------===//
 
-constexpr int64_t sinkHeads = 16, sinkTokens = 512;
-
-/// Normal data with one key per head whose logit is \p logit for every query;
-/// the others keep unit-normal logits.
-BackwardInputs sinkProblem(double logit, int64_t sink) {
-  AttentionShape shape = shapeOf({sinkTokens}, sinkHeads, sinkHeads);
-  BackwardInputs inputs = makeBackwardInputs(shape, DataKind::Normal, 61);
-  Random random(61, 99);
-  double direction[128];
-  for (double &x : direction)
-    x = (random.nextBits() & 1 ? 1 : -1) / std::sqrt(128.0);
-  // Query component and sink length along the direction; other keys have none.
-  double component = std::sqrt(logit * std::sqrt(128.0));
-  auto setComponent = [&](uint16_t *row, double value) {
-    double dot = 0;
-    for (int64_t c = 0; c < 128; ++c)
-      dot += bf16ToFloat(row[c]) * direction[c];
-    for (int64_t c = 0; c < 128; ++c)
-      row[c] = floatToBF16(
-          float(bf16ToFloat(row[c]) + (value - dot) * direction[c]));
-  };
-  for (int64_t row = 0; row < sinkTokens * sinkHeads; ++row) {
-    setComponent(&inputs.forward.q[row * 128], component);
-    setComponent(&inputs.forward.k[row * 128], 0);
-    if (row / sinkHeads == sink)
-      for (int64_t c = 0; c < 128; ++c)
-        inputs.forward.k[row * 128 + c] =
-            floatToBF16(float(component * direction[c]));
-  }
-  return inputs;
-}
-
-/// All tokens but one.
-template <typename T>
-std::vector<T> without(const std::vector<T> &tensor, int64_t token) {
-  std::vector<T> rest = tensor;
-  auto begin = rest.begin() + token * sinkHeads * 128;
-  rest.erase(begin, begin + sinkHeads * 128);
-  return rest;
-}
-
-struct SinkErrors {
-  double dq, dk, ordinaryDv;
-};
-
-SinkErrors sinkErrors(const Gradients &gradients, const GradientsFp64 &exact,
-                      int64_t sink) {
-  return {measureError(gradients.dq, exact.dq).relativeFrobenius,
-          measureError(gradients.dk, exact.dk).relativeFrobenius,
-          measureError(without(gradients.dv, sink), without(exact.dv, sink))
-              .relativeFrobenius};
-}
-
-/// Judged against fp64 on the dequantized Q and K. The error of the sink's dK
-/// is one random number a head (the queries share a direction, so their errors
-/// add up along it): 16 heads, since a single one decides nothing.
+/// Judged against fp64 on the dequantized Q and K.
 TEST(BackwardAccuracyTest, Sinks) {
   for (auto [logit, sink] :
        {std::pair<double, int64_t>{8, 0}, {10, 0}, {12, 0}, {10, 100}}) {
     BackwardInputs inputs = sinkProblem(logit, sink);
-    const AttentionShape &shape = inputs.forward.shape;
-    BackwardOptions options;
-    QuantizedInputs quantized = quantizeInputs(inputs.forward, options.forward);
-    std::vector<float> q = dequantize(quantized.q, shape.queryShape());
-    std::vector<float> k = dequantize(quantized.k, shape.keyShape());
-    std::vector<float> v(inputs.forward.v.size()), dO(inputs.dO.size());
-    bf16ToFloat(inputs.forward.v.data(), v.data(), v.size());
-    bf16ToFloat(inputs.dO.data(), dO.data(), dO.size());
-    GradientsFp64 exact =
-        attentionBackwardFp64(shape, q, k, v, dO, {}, options.forward);
-    Gradients flash =
-        flashBackwardBf16(shape, q, k, v, dO, {}, options.forward);
-    SinkErrors reference = sinkErrors(flash, exact, sink);
-    // Both are rotated like Q and K.
-    for (std::vector<double> *tensor : {&exact.dq, &exact.dk})
-      for (size_t row = 0; row < tensor->size(); row += 128) {
-        float values[128];
-        std::copy_n(&(*tensor)[row], 128, values);
-        unrotateToken(values, 128);
-        std::copy_n(values, 128, &(*tensor)[row]);
-      }
-    SinkErrors errors =
-        sinkErrors(attentionBackwardModel(inputs, options), exact, sink);
+    SinkJudge judge(inputs, sink);
+    SinkErrors reference = judge.flashErrors();
+    SinkErrors errors = judge.errorsOf(attentionBackwardModel(inputs, {}));
     std::string name =
         "logit " + std::to_string(int(logit)) + " at " + std::to_string(sink);
     RecordProperty(
@@ -223,14 +148,12 @@ TEST(BackwardAccuracyTest, Sinks) {
       continue;
     BackwardOptions simple, fixedScale;
     simple.correctedD = false;
-    SinkErrors plain =
-        sinkErrors(attentionBackwardModel(inputs, simple), exact, sink);
+    SinkErrors plain = judge.errorsOf(attentionBackwardModel(inputs, simple));
     EXPECT_GT(plain.dq, 3 * reference.dq);
     EXPECT_GT(plain.dk, 3 * reference.dk);
     fixedScale.dynamicWeights = false;
     EXPECT_GT(
-        sinkErrors(attentionBackwardModel(inputs, fixedScale), exact, sink)
-            .ordinaryDv,
+        judge.errorsOf(attentionBackwardModel(inputs, fixedScale)).ordinaryDv,
         0.2);
   }
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TestInputs.h"
+#include "BackwardProblems.h"
 #include "flamia/Reference/Probe.h"
 
 #include "gtest/gtest.h"
@@ -248,44 +248,26 @@ TEST(GradientProbeTest, Consistency) {
   EXPECT_GT(control.oneStep + control.further, control.weightsCompared / 3);
 }
 
+/// The cuts that flamia-run takes lie inside 32-token blocks and have a token
+/// after them.
+TEST(GradientProbeTest, Cuts) {
+  using Cuts = std::vector<int64_t>;
+  EXPECT_EQ(gradientCuts(shapeOf({517, 1, 300})), (Cuts{7, 271, 514}));
+  EXPECT_EQ(gradientCuts(shapeOf({3, 400})), (Cuts{7, 271, 392}));
+  EXPECT_EQ(gradientCuts(shapeOf({200})), (Cuts{7, 143, 164}));
+  EXPECT_EQ(gradientCuts(shapeOf({40})), (Cuts{7, 15, 20}));
+  EXPECT_EQ(gradientCuts(shapeOf({2})), Cuts{});
+  EXPECT_EQ(gradientCuts(shapeOf({})), Cuts{});
+}
+
 //===----------------------------------------------------------------------===//
 // LEAK-3 and its twins
 //===----------------------------------------------------------------------===//
 
-void setAt(std::vector<uint16_t> &tensor, int64_t token, int64_t channel,
-           float value) {
-  tensor[token * 128 + channel] = floatToBF16(value);
-}
-
-/// The problem of LEAK-3: uniform weights, dO zero.
-BackwardInputs zeroProblem(int64_t length) {
-  BackwardInputs inputs;
-  inputs.forward = constantInputs(shapeOf({length}), 0, 0, 0);
-  inputs.dO.assign(length * 128, 0);
-  return inputs;
-}
-
-/// Counts tokens from \p first to \p last whose bits differ.
-int64_t changedTokens(const std::vector<float> &a, const std::vector<float> &b,
-                      int64_t first, int64_t last) {
-  int64_t changed = 0;
-  for (int64_t j = first; j < last; ++j) {
-    bool same = true;
-    for (int64_t c = 0; c < 128; ++c)
-      same &= bitsOf(a[j * 128 + c]) == bitsOf(b[j * 128 + c]);
-    changed += !same;
-  }
-  return changed;
-}
-
 TEST(LEAK, LEAK3EarlierGradientRow) {
   auto run = [](bool earlier, BackwardOptions options) {
     options.forward.softmaxScale = 1;
-    BackwardInputs inputs = zeroProblem(128);
-    setAt(inputs.dO, 31, 0, 0x1p-20f);
-    if (earlier)
-      setAt(inputs.dO, 0, 0, 1);
-    return attentionBackwardModel(inputs, options).dv;
+    return attentionBackwardModel(earlierGradientRow(earlier), options).dv;
   };
   std::vector<float> a = run(false, {}), b = run(true, {});
   EXPECT_EQ(a[16 * 128], 0x1p-25f);
@@ -306,13 +288,7 @@ TEST(LEAK, LEAK3EarlierGradientRow) {
 /// are visible, so this is about accuracy).
 TEST(LEAK, LEAK3TwinSmallGradientsBesideLargeOnes) {
   for (int shift : {0, 10, 20}) {
-    BackwardInputs inputs = zeroProblem(384);
-    for (int64_t i = 256; i < 287; ++i)
-      setAt(inputs.dO, i, 1, std::ldexp(1.0f, shift));
-    // Row 287 has key 31 alone, and another channel.
-    setAt(inputs.dO, 287, 2, 1.0f);
-    setAt(inputs.forward.q, 287, 0, 60.0f);
-    setAt(inputs.forward.k, 31, 0, 60.0f);
+    BackwardInputs inputs = smallBesideLarge(shift);
     Gradients gradients = attentionBackwardModel(inputs, {});
     GradientsFp64 exact = attentionBackwardFp64(inputs, {});
     EXPECT_NEAR(exact.dv[31 * 128 + 2], 1, 1e-6);
@@ -326,15 +302,8 @@ TEST(LEAK, LEAK3TwinSmallGradientsBesideLargeOnes) {
 /// contribution, at any size. Exponents relative to the tile's largest would.
 TEST(LEAK, LEAK3TwinEarlierQuery) {
   auto run = [](float size, BackwardOptions options) {
-    // V leaves dS of row 31 at about 1/32 for its keys; scores are 0.
-    BackwardInputs inputs = zeroProblem(128);
-    for (int64_t j = 0; j < 128; ++j)
-      setAt(inputs.forward.v, j, 0, j % 2 ? 1.0f : -1.0f);
-    setAt(inputs.dO, 31, 0, 0x1p-60f);
-    setAt(inputs.forward.q, 31, 3, 0x1p-10f);
-    setAt(inputs.forward.q, 0, 3, size);
-    options.forward.softmaxScale = 0x1p-10f;
-    return attentionBackwardModel(inputs, options).dk;
+    options.forward.softmaxScale = earlierQueryScale;
+    return attentionBackwardModel(earlierQuery(size), options).dk;
   };
   BackwardOptions relative;
   relative.tileRelativeDiagonal = true;
@@ -351,14 +320,7 @@ TEST(LEAK, LEAK3TwinEarlierQuery) {
 /// The twin of dQ: a later token's huge K, in the query's own tile.
 TEST(LEAK, LEAK3TwinLaterKey) {
   auto run = [](float size, BackwardOptions options) {
-    BackwardInputs inputs = zeroProblem(128);
-    for (int64_t j = 0; j < 128; ++j) {
-      setAt(inputs.forward.v, j, 0, j % 2 ? 1.0f : -1.0f);
-      setAt(inputs.forward.k, j, 3, 0x1p-10f * float(1 + j % 3));
-    }
-    setAt(inputs.forward.k, 40, 3, size);
-    setAt(inputs.dO, 31, 0, 0x1p-60f);
-    return attentionBackwardModel(inputs, options).dq;
+    return attentionBackwardModel(laterKey(size), options).dq;
   };
   BackwardOptions relative;
   relative.tileRelativeDiagonal = true;
