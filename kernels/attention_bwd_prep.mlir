@@ -20,16 +20,16 @@ flamia.kernel @attention_bwd_prep(
     %m: !vector {flamia.dims = ["tokens", "heads"]}, %l: !vector {flamia.dims = ["tokens", "heads"]},
     %kappa: !vector {flamia.dims = ["tokens", "heads"]}, %dlse: !vector {flamia.dims = ["tokens", "heads"]},
     %work: memref<?x4xi32>,
-    %do_data: memref<?x?x?xf8E4M3FN> {flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {do = "<=", l = "<=", dlse = "<="}},
-    %do_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]}, %do_scale_hat: !scale {flamia.dims = ["tiles", "heads", "atom"]},
-    %do_block_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
-    %q_exponent: !vector {flamia.dims = ["tiles", "heads"]},
-    %r: !vector {flamia.dims = ["tokens", "heads"], flamia.depends = {l = "<="}},
-    %d_past: !vector {flamia.dims = ["tokens", "heads"], flamia.depends = {do = "<=", o = "<=", l = "<=", kappa = "<=", dlse = "<="}},
-    %d_diagonal: !vector {flamia.dims = ["tokens", "heads"], flamia.depends = {do = "<=", o = "<=", l = "<=", kappa = "<=", dlse = "<="}},
-    %bias: !lines {flamia.dims = ["tiles", "heads", "tile_rows"]}, %bias_hat: !lines {flamia.dims = ["tiles", "heads", "tile_rows"]},
-    %d_past_hat: !lines {flamia.dims = ["tiles", "heads", "tile_rows"]}, %d_diagonal_hat: !lines {flamia.dims = ["tiles", "heads", "tile_rows"]},
-    %r_hat: !lines {flamia.dims = ["tiles", "heads", "tile_rows"]}, %r_unit: !lines {flamia.dims = ["tiles", "heads", "tile_rows"]})
+    %do_data: memref<?x?x?xf8E4M3FN> {flamia.workspace, flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {do = "<=", l = "<=", dlse = "<="}},
+    %do_scale: !scale {flamia.workspace, flamia.dims = ["tiles", "heads", "atom"]}, %do_scale_hat: !scale {flamia.workspace, flamia.dims = ["tiles", "heads", "atom"]},
+    %do_block_scale: !scale {flamia.workspace, flamia.dims = ["tiles", "heads", "atom"]},
+    %q_exponent: !vector {flamia.workspace, flamia.dims = ["tiles", "heads"]},
+    %r: !vector {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {l = "<="}},
+    %d_past: !vector {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {do = "<=", o = "<=", l = "<=", kappa = "<=", dlse = "<="}},
+    %d_diagonal: !vector {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {do = "<=", o = "<=", l = "<=", kappa = "<=", dlse = "<="}},
+    %bias: !lines {flamia.workspace, flamia.dims = ["tiles", "heads", "tile_rows"]}, %bias_hat: !lines {flamia.workspace, flamia.dims = ["tiles", "heads", "tile_rows"]},
+    %d_past_hat: !lines {flamia.workspace, flamia.dims = ["tiles", "heads", "tile_rows"]}, %d_diagonal_hat: !lines {flamia.workspace, flamia.dims = ["tiles", "heads", "tile_rows"]},
+    %r_hat: !lines {flamia.workspace, flamia.dims = ["tiles", "heads", "tile_rows"]}, %r_unit: !lines {flamia.workspace, flamia.dims = ["tiles", "heads", "tile_rows"]})
     parameters {head_dim = [128, 64], dlse = [false, true]}
     grid(work[0], o[1]) {
   %c0 = arith.constant 0 : index
@@ -135,9 +135,9 @@ flamia.kernel @attention_bwd_prep(
 flamia.kernel @attention_bwd_prep_keys(
     %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]},
     %work: memref<?x4xi32>,
-    %v_scale_hat: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %k_exponent: !vector {flamia.dims = ["tiles", "kv_heads"]},
-    %k_factor: !lines {flamia.dims = ["tiles", "kv_heads", "tile_rows"]},
-    %k_factor_diagonal: !lines {flamia.dims = ["tiles", "kv_heads", "tile_rows"]})
+    %v_scale_hat: !scale {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "atom"]}, %k_exponent: !vector {flamia.workspace, flamia.dims = ["tiles", "kv_heads"]},
+    %k_factor: !lines {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "tile_rows"]},
+    %k_factor_diagonal: !lines {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "tile_rows"]})
     parameters {head_dim = [128, 64]}
     grid(work[0], k_scale[1]) {
   %c0 = arith.constant 0 : index

@@ -24,9 +24,9 @@ flamia.kernel @attention_fwd(
     %work: memref<?x4xi32>, %softmax_scale: f32,
     %o: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {q_data = "<=", k_data = "<= if causal", v_data = "<= if causal"}},
     %lse: memref<?x?xf32> {flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
-    %m: memref<?x?xf32> {flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
-    %l: memref<?x?xf32> {flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
-    %kappa: memref<?x?xf32> {flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}})
+    %m: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
+    %l: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
+    %kappa: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}})
     parameters {head_dim = [128, 64], causal = [true, false]}
     grid(work[0], o[1]) {
   %c0 = arith.constant 0 : index

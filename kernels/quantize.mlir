@@ -9,8 +9,8 @@
 // Q and K: rotated, then one scale per token.
 flamia.kernel @quantize_token_local(
     %x: memref<?x?x?xbf16> {flamia.dims = ["tokens", "heads", "head_dim"]}, %work: memref<?x4xi32>,
-    %data: memref<?x?x?xf8E4M3FN> {flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {x = "<="}},
-    %scale: memref<?x?x512xf8E8M0FNU> {flamia.dims = ["scale_tiles", "heads", "atom"]})
+    %data: memref<?x?x?xf8E4M3FN> {flamia.workspace, flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {x = "<="}},
+    %scale: memref<?x?x512xf8E8M0FNU> {flamia.workspace, flamia.dims = ["scale_tiles", "heads", "atom"]})
     parameters {head_dim = [128, 64], rotate = ["hadamard", "none"]}
     grid(work[0], x[1]) {
   %c0 = arith.constant 0 : index
@@ -35,9 +35,9 @@ flamia.kernel @quantize_token_local(
 // V: one scale per 32 tokens and 32 channels, for products along either.
 flamia.kernel @quantize_token_block(
     %x: memref<?x?x?xbf16> {flamia.dims = ["tokens", "heads", "head_dim"]}, %work: memref<?x4xi32>,
-    %data: memref<?x?x?xf8E4M3FN> {flamia.dims = ["tokens", "heads", "head_dim"]},
-    %scale_rows: memref<?x?x512xf8E8M0FNU> {flamia.dims = ["scale_tiles", "heads", "atom"]},
-    %scale_cols: memref<?x?x512xf8E8M0FNU> {flamia.dims = ["scale_tiles", "heads", "atom"]})
+    %data: memref<?x?x?xf8E4M3FN> {flamia.workspace, flamia.dims = ["tokens", "heads", "head_dim"]},
+    %scale_rows: memref<?x?x512xf8E8M0FNU> {flamia.workspace, flamia.dims = ["scale_tiles", "heads", "atom"]},
+    %scale_cols: memref<?x?x512xf8E8M0FNU> {flamia.workspace, flamia.dims = ["scale_tiles", "heads", "atom"]})
     parameters {head_dim = [128, 64]}
     grid(work[0], x[1]) {
   %c0 = arith.constant 0 : index

@@ -266,6 +266,8 @@ DictionaryAttr KernelLowering::launchRecord() {
           str(arg.written ? (arg.read ? "read_write" : "write") : "read")));
       if (Attribute names = kernel.getArgAttr(index, "flamia.dims"))
         entry.push_back(named("dim_names", names));
+      if (kernel.getArgAttr(index, "flamia.workspace"))
+        entry.push_back(named("workspace", b.getUnitAttr()));
     } else if (type.isIndex()) {
       stream << "i64";
     } else {

@@ -50,6 +50,8 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
     - argument attribute `flamia.dims = ["tokens", "heads", "head_dim"]` names the
       dimensions; a name equal to a parameter binds the extent, equal names must have
       equal extents at launch.
+    - argument attribute `flamia.workspace` says that the tensor is neither an input nor an
+      output of a user: the launch record then states its size (docs/launch-record.md).
     - argument attribute `flamia.original = "v_bf16"` names the argument that holds the
       unquantized tensor (see `flamia-insert-safeguards`). With
       `flamia.original_factor = "r"` the unquantized value is the original's times `r`,

@@ -296,6 +296,13 @@ static LogicalResult verifyArgumentAttributes(KernelOp kernel, StringRef name,
         !llvm::all_of(list, llvm::IsaPred<StringAttr>))
       return refuse("flamia.dims", "one name for each dimension");
   }
+  if (Attribute workspace = attributes.get("flamia.workspace")) {
+    bool sized = memref && (memref.hasStaticShape() ||
+                            attributes.contains("flamia.dims"));
+    if (!isa<UnitAttr>(workspace) || !sized)
+      return refuse("flamia.workspace",
+                    "without a value and on a tensor with 'flamia.dims'");
+  }
   if (attributes.contains("flamia.original") &&
       failed(verifyOriginal(kernel, type, attributes, refuse)))
     return failure();

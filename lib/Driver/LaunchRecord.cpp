@@ -35,6 +35,32 @@ static void writeGridTerm(llvm::json::OStream &json, Attribute term) {
   });
 }
 
+/// Size of a workspace tensor: bytes for each combination of the extents that
+/// are known at launch only.
+static void writeWorkspace(llvm::json::OStream &json, DictionaryAttr arg) {
+  StringRef element = str(arg, "element");
+  int64_t bytes = element.starts_with("f8") || element == "i8" ? 1
+                  : element.ends_with("16")                    ? 2
+                  : element == "i64"                           ? 8
+                                                               : 4;
+  auto dims = arg.getAs<ArrayAttr>("dims").getAsRange<IntegerAttr>();
+  auto names = arg.getAs<ArrayAttr>("dim_names");
+  SmallVector<StringRef> per;
+  for (auto [index, dim] : llvm::enumerate(dims)) {
+    if (dim.getInt() >= 0)
+      bytes *= dim.getInt();
+    else
+      per.push_back(cast<StringAttr>(names[index]).getValue());
+  }
+  json.attributeObject("workspace", [&] {
+    json.attribute("bytes", bytes);
+    json.attributeArray("per", [&] {
+      for (StringRef name : per)
+        json.value(name);
+    });
+  });
+}
+
 static void writeArgument(llvm::json::OStream &json, DictionaryAttr arg) {
   json.object([&] {
     json.attribute("name", str(arg, "name"));
@@ -56,6 +82,8 @@ static void writeArgument(llvm::json::OStream &json, DictionaryAttr arg) {
           json.value(name.getValue());
       });
     json.attribute("access", str(arg, "access"));
+    if (arg.get("workspace"))
+      writeWorkspace(json, arg);
   });
 }
 

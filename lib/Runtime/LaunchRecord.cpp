@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
@@ -227,6 +228,34 @@ private:
       reader.fail("expected 'access'" + reader.at() +
                   " to be 'read', 'write' or 'read_write', found '" + access +
                   "'");
+    readWorkspace(reader, argument);
+  }
+
+  /// The stated size must be that of the dimensions.
+  void readWorkspace(ObjectReader &reader, RecordArgument &argument) {
+    const json::Value *value = reader.get("workspace", /*required=*/false);
+    if (!value)
+      return;
+    argument.inWorkspace = true;
+    ObjectReader inner(value->getAsObject(),
+                       "the workspace of '" + argument.name + "'", fault);
+    uint64_t stated = uint64_t(inner.integer("bytes", 1, INT64_MAX));
+    const json::Array *per = inner.array("per");
+    std::vector<std::string> statedNames;
+    for (size_t i = 0; per && i < per->size(); ++i)
+      statedNames.push_back((*per)[i].getAsString().value_or("").str());
+    uint64_t bytes = bytesOf(argument.element);
+    std::vector<std::string> names;
+    for (size_t d = 0; d < argument.dims.size(); ++d) {
+      if (argument.dims[d])
+        bytes = SaturatingMultiply(bytes, *argument.dims[d]);
+      else
+        names.push_back(d < argument.dimNames.size() ? argument.dimNames[d]
+                                                     : "");
+    }
+    if (bytes != stated || names != statedNames)
+      inner.fail("argument '" + argument.name +
+                 "' has another size in 'workspace' than in 'dims'");
   }
 
   void readGrid(ObjectReader &top) {

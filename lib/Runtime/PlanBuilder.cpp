@@ -36,8 +36,8 @@ Error runtime::loadKernel(Device &device, const KernelLibrary &library,
   return Error::success();
 }
 
-void PlanBuilder::add(Argument argument, Access access) {
-  entries.push_back({std::move(argument), access});
+void PlanBuilder::add(Argument argument, Access access, bool inWorkspace) {
+  entries.push_back({std::move(argument), access, inWorkspace});
 }
 
 void PlanBuilder::addBf16(StringRef name, uint64_t address, int64_t heads,
@@ -78,7 +78,7 @@ Error PlanBuilder::addWorkspace(const Twine &what,
                          pieces.empty() ? address + tensor.offset
                                         : pieces[index],
                          tensor.element, tensor.extents, tensor.bytes),
-        access);
+        access, /*inWorkspace=*/true);
   }
   return Error::success();
 }
@@ -142,6 +142,11 @@ Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
       return invalidArgument("kernel '" + kernel.record().kernel +
                              "' writes its argument '" + declared.name +
                              "', which is an input");
+    if (declared.inWorkspace && !entry->inWorkspace)
+      return invalidArgument("kernel '" + kernel.record().kernel +
+                             "' has its argument '" + declared.name +
+                             "' in the workspace, which is a tensor of the "
+                             "caller in this version");
     step.arguments.push_back(entry->argument);
     step.arguments.back().name = declared.name;
   }

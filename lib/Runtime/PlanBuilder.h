@@ -55,8 +55,9 @@ private:
   struct Entry {
     Argument argument;
     Access access;
+    bool inWorkspace;
   };
-  void add(Argument argument, Access access);
+  void add(Argument argument, Access access, bool inWorkspace = false);
   const Entry *find(llvm::StringRef name) const;
 
   const AttentionConfig &config;

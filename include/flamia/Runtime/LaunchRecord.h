@@ -50,6 +50,8 @@ struct RecordArgument {
   /// equal extents in all arguments. Empty, or one entry a dimension.
   std::vector<std::string> dimNames;
   Access access = Access::Read;
+  /// Neither an input nor an output of a user: lies in the caller's workspace.
+  bool inWorkspace = false;
 };
 
 /// One PTX parameter.

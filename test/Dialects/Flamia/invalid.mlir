@@ -205,6 +205,16 @@ flamia.kernel @original(%x: memref<?x?xf8E4M3FN> {flamia.original = "y"}, %y: me
 
 // -----
 
+// expected-error @+1 {{expected 'flamia.workspace' of argument 'x' to be without a value and on a tensor with 'flamia.dims', but got unit}}
+flamia.kernel @workspace_size(%x: memref<?x64xf32> {flamia.workspace}) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.workspace' of argument 'x' to be without a value and on a tensor with 'flamia.dims', but got 7 : i64}}
+flamia.kernel @workspace_value(%x: memref<4x64xf32> {flamia.workspace = 7}) parameters {} grid(1) { flamia.return }
+
+// -----
+
 // expected-error @+1 {{expected 'flamia.derived_from' of argument 's' to be the name of an argument, but got "q"}}
 flamia.kernel @derived(%s: f32 {flamia.derived_from = "q"}) parameters {} grid(1) { flamia.return }
 

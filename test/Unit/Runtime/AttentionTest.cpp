@@ -35,7 +35,8 @@ std::string errorOf(llvm::Expected<T> value) {
 }
 
 /// Arguments of a kernel as "name:element:dims" with a "!" after the name of
-/// what it writes. Dimensions: T tokens, S tiles, H heads, G kv heads, or
+/// what it writes and a "@" after the dimensions of what the record has in the
+/// workspace. Dimensions: T tokens, S tiles, H heads, G kv heads, or
 /// numbers.
 struct Declaration {
   const char *kernel;
@@ -98,6 +99,7 @@ public:
       auto [nameText, rest] = argument.split(':');
       auto [element, dims] = rest.split(':');
       bool written = nameText.consume_back("!"), tensor = !dims.empty();
+      bool workspace = dims.consume_back("@");
       std::string comma = args.empty() ? "" : ", ";
       args += comma + "{\"name\": \"" + nameText.str() + "\", \"element\": \"" +
               element.str() + "\", \"kind\": \"" +
@@ -105,6 +107,9 @@ public:
       if (tensor)
         args += ", \"access\": \"" + std::string(written ? "write" : "read") +
                 "\", " + dimensions(dims);
+      // [tokens, heads] of f32 is all that the tests need.
+      if (workspace)
+        args += R"(, "workspace": {"bytes": 4, "per": ["tokens", "heads"]})";
       args += "}";
       params += comma + "{\"" + (tensor ? "pointer" : "scalar") + "\": \"" +
                 nameText.str() + "\"}";
@@ -447,6 +452,10 @@ TEST(Backward, KernelsOfAnotherVersion) {
   EXPECT_EQ(errorWith("q_data!:f8E4M3FN:T,H,64 work:i32:?,4"),
             "kernel 'attention_bwd_dq' writes its argument 'q_data', which is "
             "an input");
+  EXPECT_EQ(errorWith("r:f32:T,H@ work:i32:?,4"), "");
+  EXPECT_EQ(errorWith("do:f32:T,H@ work:i32:?,4"),
+            "kernel 'attention_bwd_dq' has its argument 'do' in the workspace, "
+            "which is a tensor of the caller in this version");
   EXPECT_EQ(errorWith("q_data:bf16:T,H,64 work:i32:?,4"),
             "argument 'q_data' holds f8E4M3FN, expected bf16");
 }

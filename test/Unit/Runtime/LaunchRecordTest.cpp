@@ -24,7 +24,8 @@ const char *const sample = R"({
   "grid": [{"arg": "x", "dim": 0, "tile": 128}, {"arg": "x", "dim": 1, "tile": 1}, 1],
   "args": [
     {"name": "x", "kind": "tensor", "element": "f8E4M3FN",
-     "dims": [null, null, 128], "dim_names": ["tokens", "heads", ""], "access": "read"},
+     "dims": [null, null, 128], "dim_names": ["tokens", "heads", ""], "access": "read",
+     "workspace": {"bytes": 128, "per": ["tokens", "heads"]}},
     {"name": "y", "kind": "tensor", "element": "f32", "dims": [null, null],
      "dim_names": ["tokens", "heads"], "access": "write"},
     {"name": "factor", "kind": "scalar", "element": "f32"},
@@ -95,6 +96,8 @@ TEST(LaunchRecord, ReadsAllMembers) {
   EXPECT_EQ(record.arguments[0].element, Element::F8E4M3FN);
   EXPECT_FALSE(record.arguments[0].dims[0].has_value());
   EXPECT_EQ(record.arguments[0].dims[2], 128u);
+  EXPECT_TRUE(record.arguments[0].inWorkspace);
+  EXPECT_FALSE(record.arguments[1].inWorkspace);
   EXPECT_EQ(record.arguments[1].access, Access::Write);
   EXPECT_FALSE(record.arguments[2].isTensor);
   ASSERT_EQ(record.params.size(), 6u);
@@ -147,6 +150,19 @@ TEST(LaunchRecord, RefusesDamagedRecords) {
                             "\"dim_names\": [\"tokens\"]")),
             "r.json: expected 'dim_names' of args[1] to hold 2 names, found 1");
   EXPECT_NE(parseError(with("\"args\": [", "\"args\": [7, ")), "");
+  for (auto [from, to] : {std::pair<const char *, const char *>{
+                              "\"bytes\": 128", "\"bytes\": 64"},
+                          {"[\"tokens\", \"heads\"]}}", "[\"tokens\"]}}"}})
+    EXPECT_EQ(parseError(with(from, to)),
+              "r.json: argument 'x' has another size in 'workspace' than in "
+              "'dims'");
+  EXPECT_EQ(parseError(with("\"bytes\": 128", "\"bytes\": 0")),
+            "r.json: expected 'bytes' of the workspace of 'x' to be an integer "
+            "from 1 to 9223372036854775807, found 0");
+  EXPECT_EQ(parseError(with("{\"bytes\": 128, \"per\": [\"tokens\", "
+                            "\"heads\"]}",
+                            "7")),
+            "r.json: missing member 'bytes' of the workspace of 'x'");
 }
 
 TEST(LaunchRecord, EveryTruncationIsRefused) {
