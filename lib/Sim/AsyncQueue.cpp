@@ -209,6 +209,7 @@ bool completeBytes(Exec &x, const AsyncOp &op, Cta &cta, uint32_t bytes) {
 bool runTensorLoad(Exec &x, AsyncOp &op) {
   const Instr &i = *op.instr;
   bool gather = x.kernel.copies[i.extra].gather;
+  bool pair = x.kernel.copies[i.extra].pair;
   uint32_t image = gather ? op.map.imageBytes() * 4 : op.map.imageBytes();
   uint32_t bytes =
       gather ? op.map.transactionBytes() * 4 : op.map.transactionBytes();
@@ -227,7 +228,11 @@ bool runTensorLoad(Exec &x, AsyncOp &op) {
     std::memset(cta->shadow.data() + (op.shared.address - sharedBase),
                 shadowDefined, image);
     x.cluster.bytes[unsigned(Bytes::TmaLoad)] += bytes;
-    Cta &signalled = op.multicast ? *cta : *x.cluster.ctas[op.barrier.cta];
+    // With .cta_group::2 the barrier tells which CTA of each pair is signalled.
+    uint32_t signals = !op.multicast ? op.barrier.cta
+                       : pair        ? (cta->rank & ~1u) | (op.barrier.cta & 1)
+                                     : cta->rank;
+    Cta &signalled = *x.cluster.ctas[signals];
     if (!completeBytes(x, op, signalled, bytes))
       return false;
   }

@@ -190,6 +190,15 @@ Flow tensorCopy(Exec &x, const Instr &i, uint32_t mask) {
     if (isLoad) {
       if (!barrierPlace(x, i, c.barrier, l, op.barrier))
         return Flow::Fail;
+      uint32_t away = op.barrier.cta ^ op.shared.cta;
+      if (away > unsigned(c.pair))
+        return x.fail(i, l,
+                      "the mbarrier of CTA " + Twine(op.barrier.cta) +
+                          " cannot be signalled for a destination in CTA " +
+                          Twine(op.shared.cta) +
+                          (c.pair ? ", which is not of its pair"
+                                  : " without .cta_group::2"),
+                      "barrier");
       if (c.multicast && !multicastMask(x, i, c.multicastMask, l, op.multicast))
         return Flow::Fail;
       countLoad(x, op.barrier);
@@ -410,7 +419,9 @@ bool decodeTensorCopy(Decoder &d) {
   bool complete = d.take("mbarrier::complete_tx::bytes");
   bool group = d.take("bulk_group");
   c.multicast = d.take("multicast::cluster");
-  d.takePrefix("cta_group::");
+  c.pair = d.take("cta_group::2");
+  if (!c.pair)
+    d.take("cta_group::1");
   bool policy = d.take("L2::cache_hint");
   if (dims.empty()) {
     d.failForm();

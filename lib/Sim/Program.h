@@ -182,6 +182,7 @@ struct CopyInfo {
   AddressOperand to, from, barrier;
   Src multicastMask = {}, bytes = {};
   bool reduce = false, gather = false, multicast = false, masked = false;
+  bool pair = false; ///< .cta_group::2: the barrier may be the peer's.
   TmaReduce op = TmaReduce::Add;
   TmaType type = TmaType::U8;
 };
