@@ -41,7 +41,10 @@ unsigned entryRegisters(const KernelInfo &info) {
 
 namespace {
 
-bool isDec(const Instr &i) { return i.aux; }
+// Not 1, by which the control-flow analysis knows an exit.
+constexpr uint32_t auxDec = 2;
+
+bool isDec(const Instr &i) { return i.aux == auxDec; }
 
 /// Warps of the executing warp's warpgroup but itself.
 template <typename F>
@@ -200,7 +203,7 @@ bool decodeRegisters(Decoder &d) {
                   " is no multiple of 8 in 24..256") ||
            true;
   o.imm = n;
-  o.aux = action == "dec";
+  o.aux = action == "dec" ? auxDec : 0;
   o.fn = setMaxRegisters;
   o.flags |= flagAligned;
   d.kernel->setsRegisters = true;
