@@ -61,9 +61,7 @@ llvm::Error flamiac::compileLibrary(MLIRContext &context,
   std::error_code failure;
   for (llvm::sys::fs::directory_iterator it(sources, failure), end;
        !failure && it != end; it.increment(failure))
-    // The backward's kernels are not lowered yet.
-    if (llvm::sys::path::extension(it->path()) == ".mlir" &&
-        !llvm::sys::path::filename(it->path()).starts_with("attention_bwd_"))
+    if (llvm::sys::path::extension(it->path()) == ".mlir")
       paths.push_back(it->path());
   if (failure)
     return llvm::createStringError("cannot read the library's sources in '" +

@@ -348,3 +348,107 @@ const char *test_forward(const char *kernel_folder) {
   flamia_device_destroy(device);
   return NULL;
 }
+
+static float bf16_value(uint16_t bits) {
+  uint32_t wide = (uint32_t)bits << 16;
+  float value;
+  memcpy(&value, &wide, 4);
+  return value;
+}
+
+const char *test_backward(const char *kernel_folder) {
+  static const int32_t cu[] = {0, 3, 3, TOKENS};
+  static uint16_t values[TOKENS * DIM], ones[TOKENS * DIM], dv[TOKENS * DIM];
+  flamia_offsets offsets = offsets32(cu, 4);
+  flamia_attention_config config;
+  flamia_backward_tensors tensors = {0};
+  flamia_forward_tensors *forward = &tensors.forward;
+  flamia_device *device = NULL;
+  flamia_attention *attention = NULL;
+  flamia_backward *backward = NULL;
+  flamia_forward_plan *forward_plan = NULL;
+  flamia_backward_plan *plan = NULL;
+  const uint64_t bytes = sizeof values;
+  double sum = 0;
+  size_t i, d;
+
+  flamia_attention_config_init(&config);
+  config.head_dim = DIM;
+  CHECK(flamia_device_create_simulator(&device) == FLAMIA_OK);
+  CHECK(flamia_attention_create(device, kernel_folder, &config, &attention) ==
+        FLAMIA_OK);
+  CHECK(flamia_backward_create(device, kernel_folder, &config, 0, &backward) ==
+        FLAMIA_OK);
+  CHECK(flamia_attention_workspace_size(
+            &config, &offsets, &forward->workspace_bytes) == FLAMIA_OK);
+  CHECK(flamia_backward_workspace_size(&config, &offsets,
+                                       &tensors.workspace_bytes) == FLAMIA_OK);
+  {
+    struct {
+      const char *name;
+      uint64_t bytes, *address;
+    } buffers[] = {
+        {"q", bytes, &forward->q},
+        {"k", bytes, &forward->k},
+        {"v", bytes, &forward->v},
+        {"o", bytes, &forward->o},
+        {"lse", TOKENS * 4, &forward->lse},
+        {"workspace", forward->workspace_bytes, &forward->workspace},
+        {"do", bytes, &tensors.d_o},
+        {"dq", bytes, &tensors.d_q},
+        {"dk", bytes, &tensors.d_k},
+        {"dv", bytes, &tensors.d_v},
+        {"backward workspace", tensors.workspace_bytes, &tensors.workspace}};
+    for (i = 0; i < sizeof buffers / sizeof *buffers; ++i)
+      CHECK(flamia_device_allocate(device, buffers[i].name, buffers[i].bytes,
+                                   buffers[i].address) == FLAMIA_OK);
+  }
+  for (i = 0; i < TOKENS * DIM; ++i) {
+    values[i] = (uint16_t)(0x3F00 + i * 2654435761u % 128); /* 0.5 to 1 */
+    ones[i] = 0x3F80;
+  }
+  CHECK(flamia_device_upload(device, forward->q, values, bytes) == FLAMIA_OK);
+  CHECK(flamia_device_upload(device, forward->k, values, bytes) == FLAMIA_OK);
+  CHECK(flamia_device_upload(device, forward->v, ones, bytes) == FLAMIA_OK);
+  CHECK(flamia_device_upload(device, tensors.d_o, ones, bytes) == FLAMIA_OK);
+
+  CHECK(flamia_attention_prepare(attention, &offsets, forward, &forward_plan) ==
+        FLAMIA_OK);
+  --tensors.workspace_bytes;
+  CHECK(flamia_backward_prepare(backward, &offsets, &tensors, &plan) ==
+        FLAMIA_INVALID_ARGUMENT);
+  CHECK(strstr(flamia_last_error(), "the backward's workspace has"));
+  ++tensors.workspace_bytes;
+  tensors.d_lse = forward->lse;
+  CHECK_FAILS(flamia_backward_prepare(backward, &offsets, &tensors, &plan),
+              FLAMIA_INVALID_ARGUMENT,
+              "a dLSE is given, but this backward was created without");
+  tensors.d_lse = 0;
+  CHECK(flamia_backward_prepare(backward, &offsets, &tensors, &plan) ==
+        FLAMIA_OK);
+  CHECK(flamia_forward_launch(forward_plan, NULL) == FLAMIA_OK);
+  CHECK(flamia_backward_launch(plan, NULL) == FLAMIA_OK);
+  /* A plan may be launched again: gradients are written, not added to. */
+  CHECK(flamia_backward_launch(plan, NULL) == FLAMIA_OK);
+
+  /* V is the same everywhere, so that weights do not matter: dQ = 0 up to 1% of
+     scale |dO| |V| |K|, about 48, and dV sums to the number of queries of each
+     document. */
+  CHECK(flamia_device_download(device, dv, tensors.d_v, bytes) == FLAMIA_OK);
+  for (d = 0; d < 3; ++d) {
+    size_t length = (size_t)(cu[d + 1] - cu[d]);
+    for (sum = 0, i = 0; i < length; ++i)
+      sum += bf16_value(dv[((size_t)cu[d] + i) * DIM + 5]);
+    CHECK(sum >= 0.99 * (double)length && sum <= 1.01 * (double)length);
+  }
+  CHECK(flamia_device_download(device, values, tensors.d_q, bytes) ==
+        FLAMIA_OK);
+  for (i = 0; i < TOKENS * DIM; ++i)
+    CHECK(bf16_value(values[i]) < 0.5f && bf16_value(values[i]) > -0.5f);
+  flamia_backward_plan_destroy(plan);
+  flamia_forward_plan_destroy(forward_plan);
+  flamia_backward_destroy(backward);
+  flamia_attention_destroy(attention);
+  flamia_device_destroy(device);
+  return NULL;
+}

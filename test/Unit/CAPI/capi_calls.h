@@ -17,6 +17,8 @@ const char *test_simulator_memory(void);
 /* Runs a forward on the simulator with the kernels of a folder: V is one in
    every element, so O must be one too. */
 const char *test_forward(const char *kernel_folder);
+/* The same for the backward, with dO of ones. */
+const char *test_backward(const char *kernel_folder);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,8 @@ inline const char *const leakyFolder = FLAMIA_BINARY_DIR "/kernels/leaky";
 struct RunnerOptions {
   std::string folder = kernelFolder;
   bool causal = true;
+  bool backward = false; ///< Loads the backward's kernels too.
+  bool dLse = false;     ///< The backward takes one.
   std::optional<float> softmaxScale;
   sim::SimOptions sim;
 };
@@ -45,6 +47,9 @@ public:
         llvm::cantFail(runtime::KernelLibrary::open(options.folder));
     forward = llvm::cantFail(
         runtime::AttentionForward::create(*device, library, config));
+    if (options.backward)
+      backward = llvm::cantFail(runtime::AttentionBackward::create(
+          *device, library, config, options.dLse));
   }
 
   /// Quantization and attention with poisoned buffers; a failed run fails the
@@ -73,9 +78,44 @@ public:
     };
   }
 
+  /// Forward and backward.
+  std::pair<run::DeviceResult, run::DeviceGradients>
+  run(const reference::BackwardInputs &inputs) {
+    auto result = run::runBackward(*forward, *backward, inputs);
+    if (result)
+      return std::move(*result);
+    ADD_FAILURE() << llvm::toString(result.takeError());
+    return {};
+  }
+
+  reference::BackwardFunction backwardFunction() {
+    return [this](const reference::BackwardInputs &inputs,
+                  reference::ForwardOutputs &outputs,
+                  reference::Gradients &gradients, std::string &error) {
+      auto result = run::runBackward(*forward, *backward, inputs);
+      if (!result) {
+        error = llvm::toString(result.takeError());
+        return false;
+      }
+      outputs = std::move(result->first.outputs);
+      gradients = std::move(result->second.gradients);
+      return true;
+    };
+  }
+
   std::unique_ptr<runtime::Device> device;
   std::unique_ptr<runtime::AttentionForward> forward;
+  std::unique_ptr<runtime::AttentionBackward> backward;
 };
+
+/// A runner of forward and backward for the shape of these inputs.
+inline KernelRunner backwardRunner(const reference::BackwardInputs &inputs,
+                                   RunnerOptions options = {}) {
+  options.backward = true;
+  options.dLse = !inputs.dLse.empty();
+  const reference::AttentionShape &shape = inputs.forward.shape;
+  return KernelRunner(shape.heads, shape.kvHeads, shape.headDim, options);
+}
 
 /// Inputs whose elements are `q(token, head, channel)` and so on.
 template <typename Q, typename K, typename V>
