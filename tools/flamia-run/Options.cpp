@@ -38,7 +38,7 @@ Problem
   --head-dim=D           64 or 128 (default)
   --softmax-scale=X      default 1/sqrt(D)
   --format=mxfp8         number format (the only one built)
-  --pass=fwd|fwd-bwd     forward alone (default), or the backward too
+  --pass=fwd|fwd-bwd     forward alone, or the backward too (default)
 Tensors
   --data=KIND --seed=N   generated: normal (default), outliers, llm, offset; 1
   --q=F --k=F --v=F      .npy [tokens, heads, head_dim], float32, float16, or

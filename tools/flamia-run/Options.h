@@ -25,7 +25,7 @@ enum class Pass { Forward, ForwardBackward };
 
 struct Options {
   bool help = false, version = false;
-  Pass pass = Pass::Forward;
+  Pass pass = Pass::ForwardBackward;
   bool causal = true;
   std::optional<std::vector<int64_t>> docs; ///< Lengths.
   std::string cuSeqlens;                    ///< Path.
