@@ -14,6 +14,10 @@ if(FLAMIA_SANITIZERS)
     -fsanitize=${FLAMIA_SANITIZERS} -fno-sanitize=vptr -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(flamia_options INTERFACE -fsanitize=${FLAMIA_SANITIZERS} -fno-sanitize=vptr)
 endif()
+if(FLAMIA_FUZZ)
+  target_compile_options(flamia_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(flamia_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # LLVM's Support library, static: JSON, CommandLine, Error, raw_ostream.
 # A program links this *or* shared libLLVM (flamia_add_mlir_*), never both.

@@ -4,6 +4,7 @@
 #include "ExecMbarrier.h"
 #include "Hazard.h"
 #include "Machine.h"
+#include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -186,6 +187,8 @@ llvm::SmallVector<Cta *, 4> targets(Cluster &c, const AsyncOp &op) {
 }
 
 bool completeBytes(Exec &x, const AsyncOp &op, Cta &cta, uint32_t bytes) {
+  if (x.cluster.tracer)
+    x.cluster.tracer->signal(op, cta, op.barrier.address);
   Hazards *hazards = x.cluster.hazards.get();
   if (hazards && !hazards->complete(x, op, cta, op.barrier.address))
     return false;
@@ -365,6 +368,8 @@ bool runMmaOp(Exec &x, AsyncOp &op) {
 
 bool runCommit(Exec &x, AsyncOp &op) {
   for (Cta *cta : targets(x.cluster, op)) {
+    if (x.cluster.tracer)
+      x.cluster.tracer->signal(op, *cta, op.shared.address);
     Hazards *hazards = x.cluster.hazards.get();
     if (hazards && !hazards->complete(x, op, *cta, op.shared.address))
       return false;
@@ -479,6 +484,8 @@ bool captureStore(Cluster &cluster, AsyncOp &op) {
 bool runAsync(Cluster &cluster, AsyncOp &op) {
   Exec x(cluster, *cluster.ctas[op.cta]->warps[op.warp], 0);
   ++cluster.effects;
+  if (cluster.tracer)
+    cluster.tracer->carriedOut(op);
   switch (op.kind) {
   case AsyncOp::TensorLoad:
     return runTensorLoad(x, op);
@@ -526,6 +533,8 @@ bool submit(Exec &x, AsyncOp op) {
                 op.kind == AsyncOp::TmemShift || op.kind == AsyncOp::Commit;
   if (x.cluster.hazards && !x.cluster.hazards->issue(x, op))
     return false;
+  if (x.cluster.tracer)
+    x.cluster.tracer->issue(x, op);
   bool now = runsNow(x.cluster);
   if (inPipe) {
     std::deque<AsyncOp> &pipe =

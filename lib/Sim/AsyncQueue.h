@@ -71,6 +71,8 @@ struct AsyncOp {
   uint32_t issue = 0;            ///< Its warp's epoch.
   uint64_t event = 0;            ///< Its name for the order recorder.
 
+  size_t traceId = 0; ///< Tracer's number of it, 0: none.
+
   bool isStore() const { return kind == TensorStore || kind == BulkStore; }
 };
 

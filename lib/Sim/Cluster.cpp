@@ -5,6 +5,7 @@
 #include "Hazard.h"
 #include "Machine.h"
 #include "RegisterChecks.h"
+#include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -176,7 +177,7 @@ bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
     if (!resumed) {
       ++executed[f.pc];
       ++warp.byUnit[unsigned(i.unit)];
-      ++quietInstructions;
+      ++clock;
     }
     if (mask == 0) {
       if (++f.pc == f.joinPc && park(warp, index))
@@ -246,8 +247,17 @@ bool Cluster::runWarp(Warp &warp) {
     size_t count = warp.fragments.size();
     // With several fragments, one that spins must not keep the rest waiting.
     unsigned limit = count > 1 ? 256 : quantum;
-    if (!runFragment(warp, best, limit))
+    uint64_t before = clock;
+    bool good = runFragment(
+        warp, best, unsigned(std::min<uint64_t>(limit, lastTick - clock)));
+    if (!good)
       return ran;
+    if (tracer)
+      tracer->ran(warp, before);
+    if (clock >= lastTick) {
+      reportLimit();
+      return ran;
+    }
     if (count > 1 && warp.fragments.size() > best)
       std::rotate(warp.fragments.begin() + best,
                   warp.fragments.begin() + best + 1, warp.fragments.end());
@@ -314,6 +324,8 @@ void Cluster::run() {
     for (auto &warp : cta->warps)
       warps.push_back(warp.get());
   AsyncMode mode = launch.options->async;
+  if (launch.options->instructionLimit)
+    lastTick = launch.options->instructionLimit;
   uint64_t lastEffects = effects, timeoutEffects = ~0ull;
   unsigned idleRounds = 0;
   while (!failed()) {
@@ -336,20 +348,21 @@ void Cluster::run() {
       return;
     if (effects != lastEffects) {
       lastEffects = effects;
-      quietInstructions = 0;
+      quietSince = clock;
     }
     if (ran) {
       // Threads that poll without blocking also see operations complete.
-      if (quietInstructions > pollPatience &&
+      if (clock - quietSince > pollPatience &&
           stepAsync(*this, nullptr, AsyncPick::Oldest)) {
-        quietInstructions = 0;
+        quietSince = clock;
         continue;
       }
-      if (quietInstructions > launch.options->progressLimit)
+      if (clock - quietSince > launch.options->progressLimit)
         return reportDeadlock("no instruction with a visible effect was "
                               "executed for too long");
       continue;
     }
+    ++clock; // Something other than an instruction happens.
     if (stepAsync(*this, nullptr,
                   mode == AsyncMode::Random ? AsyncPick::Random
                                             : AsyncPick::Oldest))

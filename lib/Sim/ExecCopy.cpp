@@ -11,6 +11,7 @@
 #include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
+#include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -271,6 +272,9 @@ Flow bulkWait(Exec &x, const Instr &i, uint32_t mask) {
       x.cluster.hazards->bulkWait(
           x, l, committed - std::min<uint64_t>(committed, uint64_t(i.imm)),
           readOnly);
+    if (x.cluster.tracer && !readOnly)
+      x.cluster.tracer->bulkWait(
+          x, l, committed - std::min<uint64_t>(committed, uint64_t(i.imm)));
     for (size_t k = 0; k < q.copies.size();) {
       AsyncOp &op = q.copies[k];
       bool mine = AsyncQueue::thread(op.cta, op.warp, op.lane) == thread;

@@ -9,6 +9,7 @@
 #include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
+#include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -91,6 +92,8 @@ Flow init(Exec &x, const Instr &i, uint32_t mask) {
       target->mbarriers.emplace_back();
     }
     target->mbarriers[slot].init(offset, count[l]);
+    if (x.cluster.tracer)
+      x.cluster.tracer->barrierInit(target->mbarriers[slot], *target);
     std::memset(target->shadow.data() + (offset - sharedBase),
                 shadowDefined | shadowMbarrier, 8);
     if (x.cluster.hazards)
@@ -206,6 +209,8 @@ Flow wait(Exec &x, const Instr &i, uint32_t mask) {
       seen = b;
       done |= 1u << l;
       observe(x.cluster, *b);
+      if (x.cluster.tracer)
+        x.cluster.tracer->observed(*b, x.warp);
     } else if (!open) {
       open = b;
       openLane = l;

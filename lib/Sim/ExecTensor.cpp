@@ -11,6 +11,7 @@
 #include "ExecMbarrier.h"
 #include "Hazard.h"
 #include "Lanes.h"
+#include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -190,6 +191,8 @@ Flow tmemAccess(Exec &x, const Instr &i, uint32_t mask) {
   if (x.cluster.hazards &&
       !x.cluster.hazards->tmemAccess(x, i, access, load, data))
     return Flow::Fail;
+  if (x.cluster.tracer)
+    x.cluster.tracer->tmemAccess(x, i, load);
   if (load) {
     const uint32_t *defs = x.kernel.regLists.data() + i.defBegin;
     for (uint32_t k = 0; k < i.defCount; ++k) {
@@ -221,6 +224,8 @@ Flow tmemWait(Exec &x, const Instr &i, uint32_t mask) {
   bool loads = i.aux;
   if (x.cluster.hazards)
     x.cluster.hazards->tmemWait(x, loads);
+  if (x.cluster.tracer)
+    x.cluster.tracer->tmemWait(x, loads);
   if (!finishTmemOps(x.cluster, x.warp, loads, !loads))
     return Flow::Fail;
   if (loads) {

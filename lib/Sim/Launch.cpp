@@ -3,6 +3,7 @@
 #include "ExecRegisters.h"
 #include "GlobalOrder.h"
 #include "Machine.h"
+#include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -231,7 +232,11 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
       Cluster cluster(builder.state);
       cluster.recordOrder = options.stats && k == 0;
       cluster.start(clusters[k], options.seed);
+      if (options.trace)
+        cluster.tracer = std::make_unique<Tracer>(cluster, result.trace);
       cluster.run();
+      if (cluster.tracer)
+        cluster.tracer->finish();
       if (cluster.hazards)
         cluster.hazards->flush();
       if (cluster.hazards && cluster.hazards->recorder()) {
@@ -257,6 +262,9 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
   unsigned threads = options.threads
                          ? options.threads
                          : std::max(1u, std::thread::hardware_concurrency());
+  // One timeline, in the order of the clusters.
+  if (options.trace)
+    threads = 1;
   threads = unsigned(std::min<uint64_t>(threads, count));
   std::vector<std::thread> pool;
   for (unsigned t = 1; t < threads; ++t)

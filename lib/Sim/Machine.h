@@ -24,6 +24,7 @@ namespace sim {
 
 class GlobalOrder;
 class Hazards;
+class Tracer;
 struct Cluster;
 struct Cta;
 struct Warp;
@@ -210,11 +211,14 @@ struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   AsyncQueue async;
   std::unique_ptr<Hazards> hazards; ///< Null: not checked.
+  std::unique_ptr<Tracer> tracer;   ///< Null: not traced.
   bool storeChanges = true;         ///< The st being executed changes memory.
   DeviceMemory::Region *lastRegion = nullptr; ///< Of the last global access.
   std::mt19937_64 random;
-  uint64_t effects = 0; ///< Counts visible changes, for progress detection.
-  uint64_t quietInstructions = 0;
+  uint64_t effects = 0;    ///< Counts visible changes, for progress detection.
+  uint64_t clock = 0;      ///< Warp instructions executed (Trace.h).
+  uint64_t quietSince = 0; ///< The clock at the last visible change.
+  uint64_t lastTick = ~0ull; ///< The clock at instructionLimit.
   uint64_t clusterGeneration = 0;
   uint32_t clusterArrived = 0; ///< Threads.
   std::vector<Diagnostic> errors;
@@ -247,6 +251,7 @@ struct Cluster {
   void finishCta(Cta &cta);
   bool giveUpWaits();
   void reportDeadlock(const char *why);
+  void reportLimit();
 };
 
 /// The context of one instruction.

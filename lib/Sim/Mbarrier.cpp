@@ -13,6 +13,8 @@ void Mbarrier::settle() {
   doneTma += curTma;
   doneMma += curMma;
   curTma = curMma = 0;
+  if (tracer)
+    tracePhase();
 }
 
 bool Mbarrier::changeTx(int64_t bytes, std::string &error) {

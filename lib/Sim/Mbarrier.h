@@ -13,6 +13,8 @@
 namespace flamia {
 namespace sim {
 
+class Tracer;
+
 struct Mbarrier {
   uint32_t address = 0;
   uint32_t phase = 0; ///< Number of completed phases.
@@ -22,6 +24,8 @@ struct Mbarrier {
   // Operations whose completion this barrier signals, for the statistics: in
   // the current phase, and in phases completed but not yet seen by a waiter.
   uint32_t curTma = 0, curMma = 0, doneTma = 0, doneMma = 0;
+  Tracer *tracer = nullptr; ///< Told of completed phases; null: none.
+  uint32_t rank = 0;        ///< CTA in the cluster, for the tracer.
 
   static constexpr int64_t maxTx = (1 << 20) - 1;
   static constexpr uint32_t maxCount = (1 << 20) - 1;
@@ -44,6 +48,7 @@ struct Mbarrier {
 
 private:
   void settle();
+  void tracePhase() const;
 };
 
 } // namespace sim

@@ -319,6 +319,9 @@ bool Parser::parseInitialiser(Variable &var, unsigned elementBytes,
   return expect('}', "at the end of an initialiser");
 }
 
+/// Of all variables together: hostile text must not take all memory.
+static constexpr uint64_t maxVariableBytes = 256u << 20;
+
 bool Parser::parseVariables(Space space, bool external,
                             std::vector<Variable> &out) {
   uint64_t align = 0;
@@ -377,9 +380,12 @@ bool Parser::parseVariables(Space space, bool external,
       return fail("array '" + var.name + "' has no size");
     var.dynamic = unsized;
     var.bytes = unsized ? 0 : count * elementBytes;
-    if (var.bytes > (256u << 20))
+    if (var.bytes > maxVariableBytes)
       return fail("variable '" + var.name + "' of " + Twine(var.bytes) +
                   " bytes exceeds the limit of 256 MiB");
+    if (var.bytes > maxVariableBytes - variableBytes)
+      return fail("variables of the module exceed the limit of 256 MiB");
+    variableBytes += var.bytes;
     if (lex.accept('=')) {
       if (space != Space::Global && space != Space::Const)
         return fail("variable '" + var.name +

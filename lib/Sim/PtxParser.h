@@ -58,6 +58,7 @@ private:
   Lexer lex;
   unsigned scope = 0;
   unsigned currentLoc = 0;
+  uint64_t variableBytes = 0; ///< Of all variables so far.
   unsigned errorLine = 0;
   std::string errorText;
 };

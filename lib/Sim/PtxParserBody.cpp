@@ -45,7 +45,7 @@ bool Parser::parseRegisters(Function &fn) {
           expect('>', "after the number of registers"))
         return true;
     }
-    if (fn.registers.size() + count > maxRegisters)
+    if (count > maxRegisters - fn.registers.size())
       return fail("more than " + Twine(maxRegisters) + " registers");
     uint32_t first = uint32_t(fn.registers.size());
     for (uint32_t i = 0; i < count; ++i)

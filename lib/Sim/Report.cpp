@@ -100,6 +100,17 @@ void Cluster::reportDeadlock(const char *why) {
   errors.push_back(std::move(d));
 }
 
+void Cluster::reportLimit() {
+  Diagnostic d;
+  d.file = launch.program->fileName;
+  d.message = "stopped after " +
+              std::to_string(launch.options->instructionLimit) +
+              " warp instructions";
+  d.cta = ctas.front()->id;
+  d.hasCta = true;
+  errors.push_back(std::move(d));
+}
+
 static const char *const byteNames[] = {
     "global.load",   "global.store", "shared.load", "shared.store",
     "local.load",    "local.store",  "param.load",  "global.atomic",

@@ -50,6 +50,8 @@ Expected<std::unique_ptr<Module>> Module::load(StringRef path) {
   return parse((*buffer)->getBuffer(), path);
 }
 
+StringRef Module::fileName() const { return decoded->fileName; }
+
 const KernelInfo *Module::findKernel(StringRef name) const {
   for (const KernelInfo &k : kernelInfos)
     if (k.name == name)

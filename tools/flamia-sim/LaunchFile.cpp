@@ -110,8 +110,17 @@ Expected<Buffer *> LaunchFile::buffer(StringRef file, const json::Object &spec,
   if (found->bf16 && found->array.elementBytes != 2)
     return fail(where + ": dtype bf16 needs 2-byte elements, but '" + file +
                 "' holds " + found->array.typeName());
-  if (!output.empty())
+  if (!output.empty()) {
+    // One file cannot hold two buffers, and a buffer has one output.
+    for (Buffer &b : buffers)
+      if (&b != found && b.output == output)
+        return fail(where + ": '" + b.file + "' and '" + file +
+                    "' have the same output '" + output + "'");
+    if (!found->output.empty() && found->output != output)
+      return fail(where + ": '" + file + "' has two outputs, '" +
+                  found->output + "' and '" + output + "'");
     found->output = output.str();
+  }
   if (access == "write")
     found->access = BufferAccess::Write;
   else if (access == "read_write" || (access.empty() && !output.empty()))

@@ -8,7 +8,9 @@
 
 #include "LaunchFile.h"
 #include "StatsReport.h"
+#include "TraceReport.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -32,6 +34,8 @@ Executes PTX on a functional simulator of Blackwell GPUs.
                         are written but not compared
   --stats               print statistics
   --json=FILE           write errors, comparisons and statistics as JSON
+  --trace=FILE          write a timeline for Perfetto (Chrome trace JSON; the
+                        unit of time is a warp instruction)
   --threads=N           host threads (default: one per processor)
   --order-digest=FILE   write what orders the accesses of each PTX line, for
                         comparisons (docs/simulator-races.md)
@@ -43,7 +47,7 @@ namespace {
 // LLVM's own command line has a --stats, so this one is read by hand.
 struct Options {
   std::string launchPath, asyncMode = "eager", checkList = "all", ctaList,
-                          jsonPath, digestPath;
+                          jsonPath, tracePath, digestPath;
   unsigned threads = 0;
   bool stats = false, plainSums = false, help = false, version = false;
 };
@@ -51,15 +55,17 @@ struct Options {
 
 static Error parseArguments(ArrayRef<const char *> arguments, Options &o) {
   const std::pair<StringRef, std::string *> strings[] = {
-      {"launch", &o.launchPath}, {"async", &o.asyncMode},
-      {"checks", &o.checkList},  {"ctas", &o.ctaList},
-      {"json", &o.jsonPath},     {"order-digest", &o.digestPath}};
+      {"launch", &o.launchPath},      {"async", &o.asyncMode},
+      {"checks", &o.checkList},       {"ctas", &o.ctaList},
+      {"json", &o.jsonPath},          {"trace", &o.tracePath},
+      {"order-digest", &o.digestPath}};
   const std::pair<StringRef, bool *> flags[] = {
       {"stats", &o.stats},
       {"plain-accumulation", &o.plainSums},
       {"help", &o.help},
       {"h", &o.help},
       {"version", &o.version}};
+  StringSet<> seen;
   for (size_t k = 0; k < arguments.size(); ++k) {
     StringRef word = arguments[k], name = word;
     if (!name.consume_front("--") && !name.consume_front("-"))
@@ -67,6 +73,8 @@ static Error parseArguments(ArrayRef<const char *> arguments, Options &o) {
     bool hasValue = name.contains('=');
     StringRef value;
     std::tie(name, value) = name.split('=');
+    if (!seen.insert(name).second)
+      return createStringError("option '--" + name + "' is given twice");
     bool *flag = nullptr;
     for (auto [n, f] : flags)
       if (name == n)
@@ -127,6 +135,7 @@ static Error simOptions(const Options &o, sim::SimOptions &options) {
     options.ctas = std::move(*ranges);
   }
   options.threads = o.threads;
+  options.trace = !o.tracePath.empty();
   options.stats = o.stats || !o.jsonPath.empty();
   options.plainAccumulation = o.plainSums;
   options.orderDigest = !o.digestPath.empty();
@@ -199,6 +208,12 @@ int main(int argc, char **argv) {
         {o.jsonPath,
          formatv("{0:2}\n", json::Value(resultJson(result, comparisons, pass)))
              .str()});
+  if (options.trace)
+    files.push_back(
+        {o.tracePath, chromeTrace(result.trace, file.module().fileName())});
+  if (result.trace.truncated)
+    errs() << "flamia-sim: warning: the trace stops after " << sim::Trace::limit
+           << " events; choose fewer CTAs with --ctas\n";
   if (!o.digestPath.empty()) {
     std::string text;
     for (auto [line, digest] : result.orderDigest)

@@ -20,6 +20,8 @@
 #ifndef FLAMIA_SIM_SIMULATOR_H
 #define FLAMIA_SIM_SIMULATOR_H
 
+#include "flamia/Sim/Trace.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -79,6 +81,8 @@ public:
   /// Null when there is no such entry.
   const KernelInfo *findKernel(llvm::StringRef name) const;
   const Program &program() const { return *decoded; }
+  /// As given to parse(), for messages.
+  llvm::StringRef fileName() const;
 
 private:
   Module();
@@ -237,6 +241,8 @@ struct SimOptions {
   std::vector<CtaRange> ctas; ///< Empty: all CTAs.
   unsigned threads = 0;       ///< Host threads; 0: hardware concurrency.
   bool stats = false;         ///< Collect SimStats.
+  /// Collect LaunchResult::trace; the launch then runs on one host thread.
+  bool trace = false;
   /// Sum MMA products as plain fp32 instead of the bit-accurate model.
   bool plainAccumulation = false;
   /// Collect LaunchResult::orderDigest (docs/simulator-races.md).
@@ -244,6 +250,9 @@ struct SimOptions {
   /// Warp instructions without any visible effect after which a CTA (cluster)
   /// is declared stuck.
   uint64_t progressLimit = 50000000;
+  /// Warp instructions of a cluster after which it is stopped with an error,
+  /// for code that nobody vouches for; 0: no limit.
+  uint64_t instructionLimit = 0;
 };
 
 /// One violated rule (or a deadlock report).
@@ -298,6 +307,7 @@ struct LaunchResult {
   /// Errors in CTA order; empty when the launch ran to its end.
   std::vector<Diagnostic> errors;
   SimStats stats;
+  Trace trace;
   /// By PTX line: a digest of what orders its accesses after earlier ones of
   /// the same bytes, and of the barrier phases that it signals or waits for. It
   /// does not depend on the schedule.

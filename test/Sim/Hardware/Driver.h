@@ -78,13 +78,36 @@ public:
     check("cuMemcpyDtoH",
           call<void *, DevicePtr, size_t>("cuMemcpyDtoH_v2", to, from, size));
   }
-  void launch(Handle function, unsigned blocks, unsigned threads,
-              void **params) {
-    check("cuLaunchKernel",
-          call<Handle, unsigned, unsigned, unsigned, unsigned, unsigned,
-               unsigned, unsigned, Handle, void **, void **>(
-              "cuLaunchKernel", function, blocks, 1u, 1u, threads, 1u, 1u, 0u,
-              nullptr, params, nullptr));
+  void release(DevicePtr pointer) {
+    check("cuMemFree", call<DevicePtr>("cuMemFree_v2", pointer));
+  }
+  /// The head of CUlaunchConfig and one CUlaunchAttribute.
+  struct LaunchAttribute {
+    unsigned id;
+    unsigned pad;
+    unsigned value[16];
+  };
+  struct LaunchConfig {
+    unsigned grid[3], block[3];
+    unsigned sharedBytes;
+    Handle stream;
+    LaunchAttribute *attributes;
+    unsigned count;
+  };
+  void launch(Handle function, unsigned blocks, unsigned threads, void **params,
+              unsigned cluster = 1, unsigned shared = 0) {
+    // 8: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+    if (shared)
+      check("cuFuncSetAttribute",
+            call<Handle, int, int>("cuFuncSetAttribute", function, 8,
+                                   int(shared)));
+    // 4: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION.
+    LaunchAttribute attribute = {4, 0, {cluster, 1, 1}};
+    LaunchConfig config = {{blocks, 1, 1}, {threads, 1, 1}, shared,
+                           nullptr,        &attribute,      cluster > 1};
+    check("cuLaunchKernelEx",
+          call<LaunchConfig *, Handle, void **, void **>(
+              "cuLaunchKernelEx", &config, function, params, nullptr));
     check("cuCtxSynchronize", call<>("cuCtxSynchronize"));
   }
 

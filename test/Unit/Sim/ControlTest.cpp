@@ -139,4 +139,17 @@ TEST(Control, SpecialRegisters) {
   EXPECT_EQ(o.word(128 + 70), 20206u);
 }
 
+TEST(Control, AnInstructionLimitStopsALoopThatMakesProgress) {
+  Snippet g;
+  g.options.instructionLimit = 1000;
+  // Every round stores, so the loop never counts as stuck.
+  Outcome o = g.run("again: st.global.b32 [at], tid; bra again;");
+  EXPECT_NE(o.errors.find("error: stopped after 1000 warp instructions"),
+            std::string::npos)
+      << o.errors;
+  EXPECT_EQ(o.result.stats.instructions, 1000u);
+  g.options.instructionLimit = 100;
+  EXPECT_EQ(g.run("st.global.b32 [at], tid;").errors, "");
+}
+
 } // namespace
