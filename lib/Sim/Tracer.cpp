@@ -206,6 +206,9 @@ void Tracer::issue(Exec &x, AsyncOp &op) {
   case AsyncOp::BulkShared:
     begin(TraceEvent::Load, "bulk load");
     return;
+  case AsyncOp::RemoteStore:
+    begin(TraceEvent::Store, "remote store");
+    return;
   case AsyncOp::TensorStore:
     stores[thread].push_back(begin(TraceEvent::Store, "tma store"));
     return;
