@@ -66,6 +66,8 @@ void runKind(benchmark::State &state, MmaInstruction instr, double macs,
   for (auto _ : state)
     if (!runMma(plan, &cta, numerics, machine.issues))
       std::abort();
+  state.counters["FLOP/s"] = benchmark::Counter(
+      2 * double(state.iterations()) * macs, benchmark::Counter::kIsRate);
   state.counters["ns/MAC"] = benchmark::Counter(
       double(state.iterations()) * macs * 1e-9,
       benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
@@ -102,6 +104,22 @@ void bf16(benchmark::State &state) {
   runKind(state, instr, 128.0 * 128 * 16);
 }
 BENCHMARK(bf16);
+
+void tf32(benchmark::State &state) {
+  MmaInstruction instr;
+  instr.kind = MmaKind::TF32;
+  instr.idesc = 0x08200910;
+  runKind(state, instr, 128.0 * 128 * 8);
+}
+BENCHMARK(tf32);
+
+void f8(benchmark::State &state) {
+  MmaInstruction instr;
+  instr.kind = MmaKind::F8F6F4;
+  instr.idesc = 0x08200010;
+  runKind(state, instr, 128.0 * 128 * 32);
+}
+BENCHMARK(f8);
 
 void nvf4(benchmark::State &state) {
   MmaInstruction instr;

@@ -73,7 +73,9 @@ void compareOne(const Approximation &f, uint32_t a, uint32_t gpu, uint32_t sim,
   auto classOf = [](double v) {
     return std::isnan(v) ? 0 : std::isinf(v) ? 1 : v == 0 ? 2 : 3;
   };
-  if (!std::isfinite(g) || !std::isfinite(s) || s == 0 || g == 0) {
+  bool absolute = f.kind == Approximation::Absolute;
+  if (!std::isfinite(g) || !std::isfinite(s) ||
+      (!absolute && (s == 0 || g == 0))) {
     // Where one side is zero or infinite the other may be the smallest or
     // largest number.
     bool edge = std::fabs(g - s) <= 0x1p-126 ||
@@ -94,7 +96,8 @@ void compareOne(const Approximation &f, uint32_t a, uint32_t gpu, uint32_t sim,
   error = std::max(0.0, error - unit / 2);
   switch (f.kind) {
   case Approximation::Relative:
-    measure = error / std::fabs(s);
+    // Hardware's subnormal results have absolute errors only.
+    measure = error / std::max(std::fabs(s), 0x1p-126);
     break;
   case Approximation::Absolute:
     measure = error;
@@ -135,10 +138,12 @@ void Run::approximations() {
     Form form;
     form.result = "d";
     form.statement = f.statement;
-    unsigned bits = settings.bits, chunkBits = std::min(bits, 24u);
+    unsigned bits = settings.bits, chunkBits = std::min(bits, 22u);
     uint32_t chunk = 1u << chunkBits;
     Found total;
     bool good = true;
+    // Kept from chunk to chunk: their pages are there already.
+    std::vector<Words> empty = {Words(2 * size_t(chunk))}, gpu, sim;
     for (uint64_t first = 0; good && first < 1ull << bits; first += chunk) {
       Program p;
       p.text = valueKernel(form);
@@ -148,8 +153,7 @@ void Run::approximations() {
       if (bits == 32)
         step = 1;
       p.numbers = {uint32_t(first), step};
-      std::vector<Words> gpu, sim;
-      good = results(f.statement, p, {Words(2 * size_t(chunk))}, gpu, sim);
+      good = results(f.statement, p, empty, gpu, sim);
       if (!good)
         break;
       std::vector<Found> parts(cores);

@@ -98,13 +98,15 @@ std::string hashKernel(const Form &f) {
   if (f.result == "D" || f.result == "dp")
     fold += "xor.b32 hash, hash, e; mul.lo.u32 hash, hash, 0x01000193;\n";
   std::string one = "{\n" + inputsFromA(f) + f.statement + "\n" +
-                    resultWords(f, false) + fold + "add.u32 a, a, 1;\n}\n";
+                    resultWords(f, false) + fold + "add.u32 a, a, t;\n}\n";
   std::string s = std::string(head) +
                   ".visible .entry k(.param .u64 out, .param .u32 first, "
-                  ".param .u32 count)\n{\n" +
+                  ".param .u32 step, .param .u32 count)\n{\n" +
                   registers + threadIndex +
                   "ld.param.u32 n, [count]; ld.param.u32 a, [first];\n"
-                  "mad.lo.u32 a, i, n, a; mov.u32 hash, 0;\n"
+                  "ld.param.u32 t, [step];\n"
+                  "mad.lo.u32 a, i, n, a; mul.lo.u32 a, a, t;\n"
+                  "mov.u32 hash, 0;\n"
                   "again:\n";
   for (unsigned k = 0; k < 8; ++k)
     s += one;

@@ -24,10 +24,10 @@ struct Form {
 /// Lines "DOMAIN RESULT STATEMENT"; '#' begins a comment.
 std::vector<Form> readForms(const std::string &path);
 
-/// Entry k(out, first, count): thread t applies the form to the `count` values
-/// a = first + t * count ..., with b and c made from a by odd factors, and
-/// stores a hash of the results at out[t]. Each step of the hash can be undone,
-/// so a single difference never vanishes.
+/// Entry k(out, first, step, count): thread t applies the form to `count`
+/// values a = (first + t * count) * step, ..., with b and c made from a by odd
+/// factors, and stores a hash of the results at out[t]. Each step of the hash
+/// can be undone, so a single difference never vanishes.
 std::string hashKernel(const Form &form);
 /// Entry k(out, first, step): thread t stores the result of
 /// a = (first + t) * step as two words.

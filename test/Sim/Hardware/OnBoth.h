@@ -11,6 +11,7 @@
 #include "flamia/Sim/Simulator.h"
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -37,7 +38,7 @@ public:
   std::string
   simulate(const Program &p, std::vector<std::vector<uint32_t>> &arrays,
            flamia::sim::AsyncMode mode = flamia::sim::AsyncMode::Eager,
-           uint64_t seed = 0) {
+           uint64_t seed = 0, bool checks = true) {
     using namespace flamia::sim;
     llvm::Expected<std::unique_ptr<Module>> module =
         Module::parse(p.text, "program.ptx");
@@ -60,6 +61,8 @@ public:
     options.threads = threads;
     options.async = mode;
     options.seed = seed;
+    if (!checks)
+      options.checks = CheckSet::none();
     LaunchResult result = launch(**module, memory, config, options);
     std::string errors;
     for (const Diagnostic &d : result.errors)
@@ -70,7 +73,11 @@ public:
   /// The same on the GPU.
   std::string onGpu(const Program &p,
                     std::vector<std::vector<uint32_t>> &arrays) {
-    Handle function = driver->load(p.text, p.entry.c_str());
+    auto known = loaded.find(p.text);
+    if (known == loaded.end())
+      known =
+          loaded.emplace(p.text, driver->load(p.text, p.entry.c_str())).first;
+    Handle function = known->second;
     if (!function)
       return "the driver refuses the text";
     std::vector<DevicePtr> places;
@@ -96,6 +103,7 @@ public:
 private:
   Driver *driver;
   unsigned threads;
+  std::map<std::string, Handle> loaded; ///< By text; null: refused.
 };
 
 } // namespace hw

@@ -42,10 +42,14 @@ public:
         return true;
     }
     sim = arrays;
-    std::string error = both.simulate(p, sim);
+    std::string error = both.simulate(p, sim, flamia::sim::AsyncMode::Eager, 0,
+                                      settings.mode == "programs");
     if (!error.empty()) {
-      std::printf("%s: simulator: %s", name.c_str(), error.c_str());
-      ++failures;
+      while (error.back() == '\n')
+        error.pop_back();
+      bool refusal = error.find("error: unknown ") != std::string::npos;
+      std::printf("%-44s simulator: %s\n", name.c_str(), error.c_str());
+      (refusal ? unknown : failures) += 1;
       return false;
     }
     gpu = both.hasGpu() ? arrays : sim;
@@ -67,9 +71,10 @@ public:
   const Settings &settings;
   OnBoth both;
   unsigned failures = 0, refused = 0, passed = 0, texts = 0, notRun = 0;
+  unsigned unknown = 0; ///< Forms that the simulator refuses.
 
 private:
-  void explain(const Form &f, uint32_t first, uint32_t count);
+  void explain(const Form &f, uint32_t first, uint32_t step, uint32_t count);
   std::chrono::steady_clock::time_point start;
 };
 

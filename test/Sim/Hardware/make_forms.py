@@ -22,41 +22,50 @@ def opt(*words):
 
 ROUND = (".rn", ".rz", ".rm", ".rp")
 # --- Narrow formats: all 2^32 f32 patterns (b runs through all of them too), all pairs of f16, all pairs of bytes.
+# What matters most comes first: a run may be short of time.
 for relu in opt(".relu"):
     for t in ("e4m3x2", "e5m2x2"):
         add(32, "h", f"cvt.rn.satfinite{relu}.{t}.f32 h, b, a;")
         add(32, "h", f"cvt.rn.satfinite{relu}.{t}.f16x2 h, a;")
         add(16, "d", f"cvt.rn{relu}.f16x2.{t} d, ha;")
-for r, relu, sat in itertools.product((".rn", ".rz"), opt(".relu"), opt(".satfinite")):
-    add(32, "d", f"cvt{r}{relu}{sat}.f16x2.f32 d, b, a;")
-    add(32, "d", f"cvt{r}{relu}{sat}.bf16x2.f32 d, b, a;")
-    add(32, "h", f"cvt{r}{relu}{sat}.f16.f32 h, a;")
-    add(32, "h", f"cvt{r}{relu}{sat}.bf16.f32 h, a;")
-    add(32, "d", f"cvt{r}{relu}{sat}.tf32.f32 d, a;")
-for sat in opt(".satfinite"):
-    add(32, "d", f"cvt.rna{sat}.tf32.f32 d, a;")
-for r, ftz, sat in itertools.product(ROUND, opt(".ftz"), opt(".sat")):
-    add(32, "h", f"cvt{r}{ftz}{sat}.f16.f32 h, a;")
-for r in (".rm", ".rp"):
+for r in ROUND:
+    add(32, "h", f"cvt{r}.f16.f32 h, a;")
     add(32, "h", f"cvt{r}.bf16.f32 h, a;")
+for r in (".rna", ".rn", ".rz"):
+    add(32, "d", f"cvt{r}.tf32.f32 d, a;")
+for r in (".rn", ".rz"):
+    add(32, "d", f"cvt{r}.f16x2.f32 d, b, a;")
+    add(32, "d", f"cvt{r}.bf16x2.f32 d, b, a;")
 for ftz, sat in itertools.product(opt(".ftz"), opt(".sat")):
     add(16, "d", f"cvt{ftz}{sat}.f32.f16 d, ha;")
 add(16, "d", "cvt.f32.bf16 d, ha;")
 add(16, "D", "cvt.f64.f16 D, ha;")
 # --- f32 to integers and integral values.
 INT = (".rni", ".rzi", ".rmi", ".rpi")
-for r, t in itertools.product(INT, ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")):
+TYPES = ("s32", "u32", "s8", "u8", "s16", "u16", "s64", "u64")
+for t, r in itertools.product(TYPES, INT):
     out = "D, a" if t.endswith("64") else "h, a" if t.endswith("16") else "d, a"
-    result = out[0]
-    ftz = ".ftz" if r in (".rpi", ".rmi") and t in ("s32", "u32") else ""
-    add(32, result, f"cvt{r}.{t}.f32 {out};")
-    if ftz:
-        add(32, result, f"cvt{r}{ftz}.{t}.f32 {out};")
-    add(16, result, f"cvt{r}.{t}.f16 {out.replace('a', 'ha')};")
-    add(16, result, f"cvt{r}.{t}.bf16 {out.replace('a', 'ha')};")
-for r, sat in itertools.product(INT, opt(".sat")):
-    add(32, "d", f"cvt{r}{sat}.f32.f32 d, a;")
-    add(16, "h", f"cvt{r}{sat}.f16.f16 h, ha;")
+    add(32, out[0], f"cvt{r}.{t}.f32 {out};")
+    add(16, out[0], f"cvt{r}.{t}.f16 {out.replace('a', 'ha')};")
+    add(16, out[0], f"cvt{r}.{t}.bf16 {out.replace('a', 'ha')};")
+for r in INT:
+    add(32, "d", f"cvt{r}.f32.f32 d, a;")
+    add(16, "h", f"cvt{r}.f16.f16 h, ha;")
+# --- Saturating, clamping and flushing variants.
+for r, relu, sat in itertools.product((".rn", ".rz"), opt(".relu"), opt(".satfinite")):
+    add(32, "d", f"cvt{r}{relu}{sat}.f16x2.f32 d, b, a;")
+    add(32, "d", f"cvt{r}{relu}{sat}.bf16x2.f32 d, b, a;")
+    add(32, "h", f"cvt{r}{relu}{sat}.f16.f32 h, a;")
+    add(32, "h", f"cvt{r}{relu}{sat}.bf16.f32 h, a;")
+    add(32, "d", f"cvt{r}{relu}{sat}.tf32.f32 d, a;")
+add(32, "d", "cvt.rna.satfinite.tf32.f32 d, a;")
+for r, ftz, sat in itertools.product(ROUND, opt(".ftz"), opt(".sat")):
+    add(32, "h", f"cvt{r}{ftz}{sat}.f16.f32 h, a;")
+for r, t in itertools.product((".rpi", ".rmi"), ("s32", "u32")):
+    add(32, "d", f"cvt{r}.ftz.{t}.f32 d, a;")
+for r in INT:
+    add(32, "d", f"cvt{r}.sat.f32.f32 d, a;")
+    add(16, "h", f"cvt{r}.sat.f16.f16 h, ha;")
 add(32, "d", "cvt.rmi.ftz.f32.f32 d, a;")
 add(32, "d", "cvt.sat.f32.f32 d, a;")
 # --- Integers to floats, floats to doubles and back.
@@ -146,7 +155,8 @@ for t in ("s16", "u16", "s32", "u32", "s64", "u64"):
     add(0, d, f"shr.{t} {d}, {a}, {amount};")
     add(0, d, f"and.b32 {'d0'}, b, 63; shr.{t} {d}, {a}, d0;")
     if t[1:] != "16":
-        add(0, d, f"bfe.{t} {d}, {a}, b, c;")
+        # Positions and lengths are limited to 0..255; beyond, 64-bit forms differ from their definition.
+        add(0, d, f"and.b32 d0, b, 255; and.b32 d1, c, 255; bfe.{t} {d}, {a}, d0, d1;")
         add(0, d, f"and.b32 d0, b, 31; and.b32 d1, c, 31; bfe.{t} {d}, {a}, d0, d1;")
         add(0, "d", f"bfind.{t} d, {a};")
         add(0, "d", f"bfind.shiftamt.{t} d, {a};")
@@ -181,7 +191,7 @@ for t in ("b32", "b64"):
         add(0, d, f"{f}.{t} {d}, {a};")
     add(0, d, f"shl.{t} {d}, {a}, b;")
     add(0, d, f"and.b32 d0, b, 63; shl.{t} {d}, {a}, d0;")
-    add(0, d, f"bfi.{t} {d}, {a}, {b}, b, c;")
+    add(0, d, f"and.b32 d0, b, 255; and.b32 d1, c, 255; bfi.{t} {d}, {a}, {b}, d0, d1;")
     add(0, d, f"and.b32 d0, b, 31; and.b32 d1, c, 31; bfi.{t} {d}, {a}, {b}, d0, d1;")
     add(0, "d", f"popc.{t} d, {a};")
     add(0, "d", f"clz.{t} d, {a};")
@@ -206,6 +216,21 @@ add(0, "d", "slct.u32.s32 d, a, b, c;")
 for a, b in itertools.product(("s8", "u8", "s16", "u16", "s32", "u32"), repeat=2):
     for sat in opt(".sat"):
         add(0, "d", f"cvt{sat}.{a}.{b} d, a;")
+
+
+# --- Products and quotients a little below the smallest normal number: is a result that rounds up to it flushed?
+for r in ROUND:
+    add(0, "d", f"mov.b32 d0, 0x3f7ff800; mov.b32 d1, 0x00800400; mul{r}.ftz.f32 d, d0, d1;")
+    add(0, "d", f"mov.b32 d0, 0x3f7ff800; mov.b32 d1, 0x80800400; mul{r}.ftz.f32 d, d0, d1;")
+    add(0, "d", f"mov.b32 d0, 0x3f7fffff; mov.b32 d1, 0x00800001; sub.f32 d2, d1, d1; fma{r}.ftz.f32 d, d0, d1, d2;")
+    add(0, "d", f"mov.b32 d0, 0xa7000000; mov.b32 d1, 0x00800000; fma{r}.ftz.f32 d, d0, d1, d1;")
+    add(0, "d", f"mov.b32 d0, 0x7e7fffff; rcp{r}.ftz.f32 d, d0;")
+    add(0, "d", f"mov.b32 d0, 0x7e800001; rcp{r}.ftz.f32 d, d0;")
+    add(0, "d", f"mov.b32 d0, 0x00800000; mov.b32 d1, 0x3f800001; div{r}.ftz.f32 d, d0, d1;")
+add(0, "h", "mov.b16 h0, 0x3bbf; mov.b16 h1, 0x0421; mul.rn.ftz.f16 h, h0, h1;")
+add(0, "h", "mov.b16 h0, 0x9000; mov.b16 h1, 0x0400; fma.rn.ftz.f16 h, h0, h1, h1;")
+add(0, "h", "mov.b16 h0, 0x8c00; mov.b16 h1, 0x0400; fma.rn.ftz.f16 h, h0, h1, h1;")
+add(0, "d", "ex2.approx.ftz.f32 d, 0fC2FBFFFF;")
 
 
 def check(ptxas, chosen):
