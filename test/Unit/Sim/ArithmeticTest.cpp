@@ -188,4 +188,89 @@ TEST(Half, ArithmeticRoundsToNearestEven) {
             0x40004080u);
 }
 
+// All values of these tests are what an H200 gives (test/Sim/Hardware).
+
+/// The word that a statement leaves in %r0.
+uint32_t resultOf(const std::string &statement) {
+  Outcome o = Snippet().run(statement + " st.global.b32 [at], %r0;");
+  EXPECT_EQ(o.errors, "");
+  return o.word(0);
+}
+
+TEST(Arithmetic, FlushesWhatIsSmallAfterRoundingToAllDigits) {
+  auto two = [&](const char *op, const char *a, const char *b) {
+    return resultOf(std::string("mov.b32 %r1, ") + a + "; mov.b32 %r2, " + b +
+                    "; " + op + " %r0, %r1, %r2;");
+  };
+  // 2^-126 (1 - 2^-26): rounds to 2^-126 or to what lies below.
+  EXPECT_EQ(two("mul.rn.ftz.f32", "0x3f7ff800", "0x00800400"), 0x00800000u);
+  EXPECT_EQ(two("mul.rz.ftz.f32", "0x3f7ff800", "0x00800400"), 0u);
+  EXPECT_EQ(two("mul.rm.ftz.f32", "0x3f7ff800", "0x00800400"), 0u);
+  EXPECT_EQ(two("mul.rp.ftz.f32", "0x3f7ff800", "0x00800400"), 0x00800000u);
+  EXPECT_EQ(two("mul.rm.ftz.f32", "0x3f7ff800", "0x80800400"), 0x80800000u);
+  EXPECT_EQ(two("mul.rp.ftz.f32", "0x3f7ff800", "0x80800400"), 0x80000000u);
+  // 2^-126 / (1 + 2^-23): its subnormal neighbour above is 2^-126.
+  EXPECT_EQ(two("div.rp.ftz.f32", "0x00800000", "0x3f800001"), 0u);
+  EXPECT_EQ(two("div.rp.f32", "0x00800000", "0x3f800001"), 0x00800000u);
+  auto fma = [&](const char *op, const char *a) {
+    return resultOf(std::string("mov.b32 %r1, ") + a +
+                    "; mov.b32 %r2, 0x00800000; " + op +
+                    " %r0, %r1, %r2, %r2;");
+  };
+  EXPECT_EQ(fma("fma.rn.ftz.f32", "0xa7000000"), 0x00800000u);
+  EXPECT_EQ(fma("fma.rz.ftz.f32", "0xa7000000"), 0u);
+  EXPECT_EQ(fma("fma.rp.ftz.f32", "0xb3ee4f80"), 0u);
+  auto half = [&](const char *a) {
+    return resultOf(std::string("mov.b16 %h1, ") + a +
+                    "; mov.b16 %h2, 0x0400; fma.rn.ftz.f16 %h0, %h1, %h2, "
+                    "%h2; cvt.u32.u16 %r0, %h0;");
+  };
+  EXPECT_EQ(half("0x8c00"), 0x0400u);
+  EXPECT_EQ(half("0x9000"), 0u);
+}
+
+TEST(Arithmetic, ZeroIsANormalNumber) {
+  for (const char *zero : {"0", "0x80000000", "0x00800000"})
+    EXPECT_EQ(resultOf(std::string("mov.b32 %r1, ") + zero +
+                       "; testp.normal.f32 %p0, %r1; selp.u32 %r0, 1, 0, "
+                       "%p0;"),
+              1u);
+  EXPECT_EQ(resultOf("mov.b32 %r1, 1; testp.normal.f32 %p0, %r1; "
+                     "selp.u32 %r0, 1, 0, %p0;"),
+            0u);
+}
+
+TEST(Arithmetic, GlobalSumsFlushAndSharedOnesDoNot) {
+  // 2^-126 + 2^-127, with a subnormal addend.
+  const char *global = "mov.b32 %r1, 0x00800000; mov.b32 %r2, 0x00400000;"
+                       "st.global.b32 [at], %r1;"
+                       "atom.global.add.f32 %r3, [at], %r2;"
+                       "ld.global.b32 %r0, [at];";
+  EXPECT_EQ(resultOf(global), 0x00800000u);
+  const char *shared = ".shared .align 4 .b8 word[128];"
+                       "mov.b32 %r1, 0x00800000; mov.b32 %r2, 0x00400000;"
+                       "mov.b32 %r4, word; shl.b32 %r5, tid, 2;"
+                       "add.u32 %r4, %r4, %r5; st.shared.b32 [%r4], %r1;"
+                       "atom.shared.add.f32 %r3, [%r4], %r2;"
+                       "ld.shared.b32 %r0, [%r4];";
+  EXPECT_EQ(resultOf(shared), 0x00c00000u);
+}
+
+TEST(Arithmetic, ConversionsThatKeepNan) {
+  EXPECT_EQ(resultOf("mov.b16 %h1, 0x7f81; cvt.f32.bf16 %r0, %h1;"),
+            0x7f810000u);
+  EXPECT_EQ(resultOf("mov.b16 %h1, 0x7c01; cvt.f64.f16 %d1, %h1;"
+                     "mov.b64 {%r1, %r0}, %d1;"),
+            0x7ff80400u);
+  EXPECT_EQ(resultOf("mov.b64 %d1, 0xfff2ca5d00000001; "
+                     "cvt.rn.f32.f64 %r0, %d1;"),
+            0xffd652e8u);
+  EXPECT_EQ(resultOf("mov.b64 %d1, 0xfff2ca5d00000001; "
+                     "cvt.rn.f16.f64 %h0, %d1; cvt.u32.u16 %r0, %h0;"),
+            0xfeb2u);
+  // f16 to f32 has the one NaN.
+  EXPECT_EQ(resultOf("mov.b16 %h1, 0x7c01; cvt.f32.f16 %r0, %h1;"),
+            0x7fffffffu);
+}
+
 } // namespace
