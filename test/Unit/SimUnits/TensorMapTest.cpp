@@ -51,7 +51,8 @@ struct TensorMapFixture : testing::Test {
   SharedView view() { return {shared.data(), 0, uint32_t(shared.size())}; }
   std::string error() {
     std::string text;
-    EXPECT_EQ(map.validate(text), text.empty());
+    bool valid = map.validate(text);
+    EXPECT_EQ(valid, text.empty());
     return text;
   }
   std::string message() const {
