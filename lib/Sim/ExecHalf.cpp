@@ -113,6 +113,10 @@ Flow arith(Exec &x, const Instr &i, uint32_t mask) {
     if (f & outOfBounds && ((a & 0x7FFF) == oobNaN || (b & 0x7FFF) == oobNaN))
       return uint16_t(0);
     float r = Op::run(H::load(a), H::load(b), H::load(c));
+    // What is below the smallest normal number when rounded to 11 digits is
+    // zero, even where its subnormal grid would round it up (as an H200 does).
+    if (f & ftz && std::fabs(r) < 0x1p-14f * (1 - 0x1p-12f))
+      r = std::copysign(0.0f, r);
     if (f & sat)
       r = saturate(r);
     if (f & relu && r <= 0)
