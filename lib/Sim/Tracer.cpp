@@ -68,6 +68,8 @@ std::string Tracer::waitName(const Wait &wait) const {
     return "wait tensor memory";
   case Wait::PairAlloc:
     return "wait pair";
+  case Wait::Registers:
+    return "wait registers";
   }
   return "wait";
 }
