@@ -265,8 +265,10 @@ void storeNaN(Exec &x, const Instr &i, unsigned l) {
   case Type::F32: {
     bool plain = (i.aux & 0xFF) == rNone;
     uint32_t v = 0x7FFFFFFF;
-    if (i.type2 == Type::F64 || (i.type2 == Type::BF16 && plain))
+    if (i.type2 == Type::F64)
       v = uint32_t(negative) << 31 | 0x7F800000 | uint32_t(payload >> 29);
+    else if (i.type2 == Type::BF16 && plain)
+      v = uint32_t(bits) << 16; // Not made quiet.
     else if (i.type2 == Type::F32 && plain)
       v = uint32_t(bits);
     x.lanes<uint32_t>(i.dst[0])[l] = saturates ? 0 : v;
