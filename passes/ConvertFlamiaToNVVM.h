@@ -174,6 +174,9 @@ private:
   struct Channel {
     int64_t slots, full, empty;      ///< arrivals of full and empty barriers
     int64_t fullOffset, emptyOffset; ///< bytes from the barriers' start
+    /// One thread signals both ends, so that nothing keeps a phase from ending
+    /// before another warp of its role has waited for the one before.
+    bool ofIssuers = false;
   };
   /// Counter of one end of a channel, in memory until mem2reg: the slot, where
   /// there are several, and the parity, one bit of a variable.
@@ -287,6 +290,7 @@ private:
   void waitBarrier(Value barrier, Value parity);
   Value advance(Value channel, bool producer);
   void arrive(Value barrier, tcgen::Agent agent);
+  Value isFirstWarp();
   void issue(llvm::function_ref<void()> body);
   Value base(Value memory);
   Value smemAddress(Value buffer, Value slot); ///< i32

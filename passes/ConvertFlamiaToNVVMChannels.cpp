@@ -1,7 +1,8 @@
 //===- ConvertFlamiaToNVVMChannels.cpp - Barriers and copies --------------===//
 //
 // Channel ends, arrivals and waits, TMA and bulk loads. Every warp of a role
-// waits with all its lanes; one elected lane of the role's first warp issues.
+// waits with all its lanes, but for channels between issuing threads alone; one
+// elected lane of the role's first warp issues.
 //
 //===----------------------------------------------------------------------===//
 
@@ -98,8 +99,14 @@ Value KernelLowering::advance(Value channel, bool producer) {
     slot = e.op<LLVM::LoadOp>(e.i32(), state.slot, 4);
     index = e.toIndex(e.toI64(slot));
   }
-  waitBarrier(barrier(producer ? info.emptyOffset : info.fullOffset, index),
-              parity);
+  auto wait = [&] {
+    waitBarrier(barrier(producer ? info.emptyOffset : info.fullOffset, index),
+                parity);
+  };
+  if (info.ofIssuers && (!role || role->warps > 1))
+    e.ifThen(isFirstWarp(), wait);
+  else
+    wait();
   Value flip = e.c32(int64_t(1) << state.bit);
   if (state.slot) {
     Value next = e.addC(slot, 1);
@@ -112,14 +119,19 @@ Value KernelLowering::advance(Value channel, bool producer) {
   return index;
 }
 
+/// Whether this is the warp that issues for its role.
+Value KernelLowering::isFirstWarp() {
+  return e.cmp(arith::CmpIPredicate::eq, warp,
+               e.c32(role ? role->firstWarp : 0));
+}
+
 void KernelLowering::issue(function_ref<void()> body) {
   auto elected = [&] {
     e.ifThen(e.op<NVVM::ElectSyncOp>(e.i1(), Value()), body);
   };
   if (role && role->warps == 1)
     return elected();
-  Value first = e.c32(role ? role->firstWarp : 0);
-  e.ifThen(e.cmp(arith::CmpIPredicate::eq, warp, first), elected);
+  e.ifThen(isFirstWarp(), elected);
 }
 
 void KernelLowering::arrive(Value barrier, tcgen::Agent agent) {
