@@ -31,7 +31,7 @@ flamia.kernel @chain(%a: !m, %b: !m, %c: !o, %o: !o) parameters {} grid(a[0] cei
 }
 
 // accumulator used between products
-flamia.kernel @between(%a: !m, %b: !m, %o: !o, %o2: !o) parameters {} grid(a[0] ceildiv 128) {
+flamia.kernel @between(%a: !m, %b: !m, %o: !o, %o2: !o) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %c128 = arith.constant 128 : index
   %z = arith.constant dense<0.0> : !f
@@ -45,7 +45,7 @@ flamia.kernel @between(%a: !m, %b: !m, %o: !o, %o2: !o) parameters {} grid(a[0] 
 }
 
 // accumulator needed after it was overwritten
-flamia.kernel @lost(%a: !m, %b: !m, %o: !o) parameters {} grid(a[0] ceildiv 128) {
+flamia.kernel @lost(%a: !m, %b: !m, %o: !o) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %c128 = arith.constant 128 : index
   %z = arith.constant dense<0.0> : !f
@@ -59,7 +59,7 @@ flamia.kernel @lost(%a: !m, %b: !m, %o: !o) parameters {} grid(a[0] ceildiv 128)
 }
 
 // nested loops with a carried accumulator
-flamia.kernel @nested(%a: !m, %b: !m, %o: !o, %n: index, %k: index) parameters {} grid(a[0] ceildiv 128) {
+flamia.kernel @nested(%a: !m, %b: !m, %o: !o, %n: index, %k: index) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
@@ -81,7 +81,7 @@ flamia.kernel @nested(%a: !m, %b: !m, %o: !o, %n: index, %k: index) parameters {
 }
 
 // inner loop from zero, outer loop adds in registers
-flamia.kernel @outer_sum(%a: !m, %b: !m, %o: !o, %n: index, %k: index) parameters {} grid(a[0] ceildiv 128) {
+flamia.kernel @outer_sum(%a: !m, %b: !m, %o: !o, %n: index, %k: index) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
@@ -103,7 +103,7 @@ flamia.kernel @outer_sum(%a: !m, %b: !m, %o: !o, %n: index, %k: index) parameter
 }
 
 // branch in a loop updates the accumulator
-flamia.kernel @branch_acc(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(a[0] ceildiv 128) {
+flamia.kernel @branch_acc(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -125,7 +125,7 @@ flamia.kernel @branch_acc(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(
 }
 
 // accumulator read in every iteration after the product, and carried
-flamia.kernel @running(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(a[0] ceildiv 128) {
+flamia.kernel @running(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %z = arith.constant dense<0.0> : !f
