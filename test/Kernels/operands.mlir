@@ -42,6 +42,7 @@ flamia.kernel @branch(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(a[0]
 flamia.kernel @right(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
+  %c128 = arith.constant 128 : index
   %z = arith.constant dense<0.0> : !f
   %ta = flamia.load %a[%c0, %c0] : !m -> !t
   %acc = scf.for %i = %c0 to %n step %c1 iter_args(%x = %z) -> (!f) {
@@ -54,7 +55,8 @@ flamia.kernel @right(%a: !m, %b: !m, %o: !o, %n: index) parameters {} grid(1) {
     %d2 = flamia.dot %ta, %p, %x : !t, !t -> !f
     %d3 = flamia.dot %p, %tb, %d2 : !t, !t -> !f
     %e3 = math.exp2 %d1 : !f
-    flamia.store %e3, %o[%i, %c0] : !f, !o
+    %at = arith.muli %i, %c128 : index
+    flamia.store %e3, %o[%at, %c0] : !f, !o
     scf.yield %d3 : !f
   }
   flamia.store %acc, %o[%c0, %c0] : !f, !o

@@ -35,10 +35,13 @@ inline llvm::Error cannotWrite(const std::string &path,
                                  "': " + failure.message());
 }
 
-/// /dev/null and the like: a renamed file would take their place.
-inline bool isDevice(const std::string &path) {
-  return llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path) &&
-         !llvm::sys::fs::is_directory(path);
+/// /dev/null and the like, and links (/dev/stdout is one, to a file when
+/// standard output is redirected): a renamed file would take their place.
+inline bool isWrittenInPlace(const std::string &path) {
+  return llvm::sys::fs::is_symlink_file(path) ||
+         (llvm::sys::fs::exists(path) &&
+          !llvm::sys::fs::is_regular_file(path) &&
+          !llvm::sys::fs::is_directory(path));
 }
 
 } // namespace detail
@@ -50,7 +53,7 @@ inline llvm::Error checkDistinct(const std::vector<OutputFile> &files) {
     llvm::SmallString<128> full(file.path);
     llvm::sys::fs::make_absolute(full);
     llvm::sys::path::remove_dots(full, /*remove_dot_dot=*/true);
-    bool shared = file.path == "-" || detail::isDevice(file.path);
+    bool shared = file.path == "-" || detail::isWrittenInPlace(file.path);
     if (!shared && !seen.insert(full.str().str()).second)
       return llvm::createStringError("cannot write '" + file.path +
                                      "': two outputs have this path");
@@ -59,8 +62,8 @@ inline llvm::Error checkDistinct(const std::vector<OutputFile> &files) {
 }
 
 /// Writes all files or none: each goes to a temporary file beside its place,
-/// and the temporary files are renamed when all are complete. Devices are
-/// written in place.
+/// and the temporary files are renamed when all are complete. Devices and
+/// links are written in place.
 inline llvm::Error writeFiles(const std::vector<OutputFile> &files) {
   if (llvm::Error error = checkDistinct(files))
     return error;
@@ -76,7 +79,7 @@ inline llvm::Error writeFiles(const std::vector<OutputFile> &files) {
       llvm::outs().flush();
       continue;
     }
-    if (detail::isDevice(file.path)) {
+    if (detail::isWrittenInPlace(file.path)) {
       std::error_code failure;
       llvm::raw_fd_ostream stream(file.path, failure);
       if (failure)
@@ -110,7 +113,7 @@ inline llvm::Error writeFiles(const std::vector<OutputFile> &files) {
   }
   size_t next = 0;
   for (const OutputFile &file : files) {
-    if (file.path == "-" || detail::isDevice(file.path))
+    if (file.path == "-" || detail::isWrittenInPlace(file.path))
       continue;
     if (llvm::Error error = temporary[next++].keep(file.path)) {
       temporary.erase(temporary.begin(), temporary.begin() + next);
