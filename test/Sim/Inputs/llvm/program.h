@@ -1,7 +1,8 @@
-/* Plain C for two machines: clang's NVPTX back end, and the host compiler, which
-   runs the threads one after another and gives the expected results. A program
-   defines `static void body(unsigned t, const u64 *in, u64 *out)`: thread t of
-   THREADS reads in[] (INPUTS words, the same for all) and writes out[0..WORDS). */
+/* Plain C for two machines: clang's NVPTX back end, and the host compiler,
+   which runs the threads one after another and gives the expected results. A
+   program defines `static void body(unsigned t, const u64 *in, u64 *out)`:
+   thread t of THREADS reads in[] (INPUTS words, the same for all) and writes
+   out[0..WORDS). */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
