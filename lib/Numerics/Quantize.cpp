@@ -99,6 +99,13 @@ uint8_t numerics::quantizeBlockNvfp4(const float *values, int64_t count,
   return byte;
 }
 
+std::string numerics::checkGlobalScale(float globalScale) {
+  if (globalScale >= 0x1p-32f && globalScale <= 0x1p32f)
+    return {};
+  return "expected a second-level scale from 2^-32 to 2^32, but found " +
+         std::to_string(globalScale);
+}
+
 void numerics::dequantizeBlockNvfp4(const uint8_t *packedCodes, int64_t count,
                                     uint8_t scaleByte, float globalScale,
                                     float *values) {

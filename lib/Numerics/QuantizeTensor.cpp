@@ -51,6 +51,80 @@ void loadRow(const uint16_t *tensor, const PackedShape &shape, int64_t token,
               size_t(shape.headDim));
 }
 
+/// Where the results of one token and head go.
+struct Place {
+  int64_t row;  ///< token * heads + head
+  int64_t atom; ///< scale tile * heads + head
+  int64_t r;    ///< the token's row in its tile
+};
+
+/// Calls \p function(values, place) for every token and head of the tiles
+/// [firstTile, lastTile) of a document, with the token as float, rotated if
+/// asked: whatever a token becomes, it is read and rotated once.
+template <typename Function>
+void forEachRow(const uint16_t *tensor, const PackedShape &shape, bool rotate,
+                int64_t document, int64_t firstTile, int64_t lastTile,
+                Function function) {
+  std::vector<int64_t> bases = scaleTileBases(shape.cuSeqlens);
+  std::vector<float> row(shape.headDim);
+  for (int64_t t = firstTile; t < lastTile; ++t) {
+    Tile tile = tileOf(shape, bases, document, t);
+    for (int64_t head = 0; head < shape.heads; ++head)
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        int64_t token = tile.firstToken + r;
+        loadRow(tensor, shape, token, head, row.data());
+        if (rotate)
+          rotateToken(row.data(), shape.headDim);
+        function(row.data(), Place{token * shape.heads + head,
+                                   tile.scaleTile * shape.heads + head, r});
+      }
+  }
+}
+
+/// The same for all documents.
+template <typename Function>
+void forEachRow(const uint16_t *tensor, const PackedShape &shape, bool rotate,
+                Function function) {
+  std::vector<int64_t> bases = scaleTileBases(shape.cuSeqlens);
+  for (int64_t d = 0; d < shape.documents(); ++d)
+    forEachRow(tensor, shape, rotate, d, 0, bases[d + 1] - bases[d], function);
+}
+
+/// One token to E4M3 with one scale. The first row of a tile brings the atom's
+/// padding.
+void storeTokenLocal(const float *values, const Place &place, int64_t dim,
+                     ScaleMode mode, uint8_t *payload, uint8_t *scales) {
+  uint8_t *atom = scales + place.atom * atomBytes;
+  if (place.r == 0)
+    std::memset(atom, e8m0One, atomBytes);
+  uint8_t byte =
+      quantizeBlockE4M3(values, dim, payload + place.row * dim, mode);
+  for (int64_t j = 0; j < dim / blockSize; ++j)
+    atom[off128x4(place.r, j)] = byte;
+}
+
+/// One token to E2M1 with a scale per 16 channels.
+void storeNvfp4(const float *values, const Place &place, int64_t dim,
+                float globalScale, uint8_t *payload, uint8_t *scales,
+                Nvfp4Counts &counts) {
+  int64_t bytes = nvfp4Atoms(dim) * atomBytes;
+  uint8_t *atoms = scales + place.atom * bytes;
+  if (place.r == 0)
+    std::memset(atoms, 0, bytes);
+  for (int64_t b = 0; b < dim / nvfp4Block; ++b) {
+    const float *block = values + b * nvfp4Block;
+    uint8_t byte =
+        quantizeBlockNvfp4(block, nvfp4Block, globalScale,
+                           payload + (place.row * dim + b * nvfp4Block) / 2);
+    atoms[b / 4 * atomBytes + off128x4(place.r, b % 4)] = byte;
+    float amax = absMax(block, nvfp4Block);
+    ++counts.blocks;
+    counts.saturated +=
+        byte != ue4m3NaN && amax > e2m1Max * e4m3Max * globalScale;
+    counts.flushed += byte == 0 && amax > 0;
+  }
+}
+
 } // namespace
 
 void numerics::quantizeTokenLocalTiles(const uint16_t *tensor,
@@ -58,27 +132,24 @@ void numerics::quantizeTokenLocalTiles(const uint16_t *tensor,
                                        ScaleMode mode, int64_t document,
                                        int64_t firstTile, int64_t lastTile,
                                        uint8_t *payload, uint8_t *scales) {
-  std::vector<int64_t> bases = scaleTileBases(shape.cuSeqlens);
-  std::vector<float> row(shape.headDim);
-  for (int64_t t = firstTile; t < lastTile; ++t) {
-    Tile tile = tileOf(shape, bases, document, t);
-    for (int64_t head = 0; head < shape.heads; ++head) {
-      uint8_t *atom =
-          scales + (tile.scaleTile * shape.heads + head) * atomBytes;
-      std::memset(atom, e8m0One, atomBytes);
-      for (int64_t r = 0; r < tile.rows; ++r) {
-        int64_t token = tile.firstToken + r;
-        loadRow(tensor, shape, token, head, row.data());
-        if (rotate)
-          rotateToken(row.data(), shape.headDim);
-        uint8_t byte = quantizeBlockE4M3(
-            row.data(), shape.headDim,
-            payload + (token * shape.heads + head) * shape.headDim, mode);
-        for (int64_t j = 0; j < shape.headDim / blockSize; ++j)
-          atom[off128x4(r, j)] = byte;
-      }
-    }
-  }
+  forEachRow(tensor, shape, rotate, document, firstTile, lastTile,
+             [&](const float *values, const Place &place) {
+               storeTokenLocal(values, place, shape.headDim, mode, payload,
+                               scales);
+             });
+}
+
+void numerics::quantizeTokenNvfp4Tiles(const uint16_t *tensor,
+                                       const PackedShape &shape, bool rotate,
+                                       float globalScale, int64_t document,
+                                       int64_t firstTile, int64_t lastTile,
+                                       uint8_t *payload, uint8_t *scales,
+                                       Nvfp4Counts &counts) {
+  forEachRow(tensor, shape, rotate, document, firstTile, lastTile,
+             [&](const float *values, const Place &place) {
+               storeNvfp4(values, place, shape.headDim, globalScale, payload,
+                          scales, counts);
+             });
 }
 
 void numerics::quantizeTokenBlockTiles(const uint16_t *tensor,
@@ -123,17 +194,57 @@ void numerics::quantizeTokenBlockTiles(const uint16_t *tensor,
   }
 }
 
-TokenLocalTensor numerics::quantizeTokenLocal(const uint16_t *tensor,
-                                              const PackedShape &shape,
-                                              bool rotate, ScaleMode mode) {
+static TokenLocalTensor emptyTokenLocal(const PackedShape &shape) {
   TokenLocalTensor result;
   result.payload.resize(shape.elements());
   result.scales.resize(scaleBytes(shape));
-  std::vector<int64_t> bases = scaleTileBases(shape.cuSeqlens);
-  for (int64_t d = 0; d < shape.documents(); ++d)
-    quantizeTokenLocalTiles(tensor, shape, rotate, mode, d, 0,
-                            bases[d + 1] - bases[d], result.payload.data(),
-                            result.scales.data());
+  return result;
+}
+
+static Nvfp4Tensor emptyNvfp4(const PackedShape &shape, float globalScale) {
+  Nvfp4Tensor result;
+  result.globalScale = globalScale;
+  result.payload.resize(shape.elements() / 2);
+  result.scales.resize(scaleBytes(shape) * nvfp4Atoms(shape.headDim));
+  return result;
+}
+
+TokenLocalTensor numerics::quantizeTokenLocal(const uint16_t *tensor,
+                                              const PackedShape &shape,
+                                              bool rotate, ScaleMode mode) {
+  TokenLocalTensor result = emptyTokenLocal(shape);
+  forEachRow(tensor, shape, rotate,
+             [&](const float *values, const Place &place) {
+               storeTokenLocal(values, place, shape.headDim, mode,
+                               result.payload.data(), result.scales.data());
+             });
+  return result;
+}
+
+Nvfp4Tensor numerics::quantizeTokenNvfp4(const uint16_t *tensor,
+                                         const PackedShape &shape, bool rotate,
+                                         float globalScale) {
+  Nvfp4Tensor result = emptyNvfp4(shape, globalScale);
+  forEachRow(
+      tensor, shape, rotate, [&](const float *values, const Place &place) {
+        storeNvfp4(values, place, shape.headDim, globalScale,
+                   result.payload.data(), result.scales.data(), result.counts);
+      });
+  return result;
+}
+
+MixedTensor numerics::quantizeTokenMixed(const uint16_t *tensor,
+                                         const PackedShape &shape, bool rotate,
+                                         ScaleMode mode, float globalScale) {
+  MixedTensor result = {emptyTokenLocal(shape), emptyNvfp4(shape, globalScale)};
+  forEachRow(
+      tensor, shape, rotate, [&](const float *values, const Place &place) {
+        storeTokenLocal(values, place, shape.headDim, mode,
+                        result.e4m3.payload.data(), result.e4m3.scales.data());
+        storeNvfp4(values, place, shape.headDim, globalScale,
+                   result.nvfp4.payload.data(), result.nvfp4.scales.data(),
+                   result.nvfp4.counts);
+      });
   return result;
 }
 
@@ -150,36 +261,6 @@ TokenBlockTensor numerics::quantizeTokenBlock(const uint16_t *tensor,
                             result.payload.data(),
                             result.scalesAlongRows.data(),
                             result.scalesAlongCols.data());
-  return result;
-}
-
-Nvfp4Tensor numerics::quantizeTokenNvfp4(const uint16_t *tensor,
-                                         const PackedShape &shape, bool rotate,
-                                         float globalScale) {
-  constexpr int64_t channels = 16;
-  int64_t dim = shape.headDim;
-  int64_t atoms = (dim / channels + 3) / 4;
-  Nvfp4Tensor result;
-  result.globalScale = globalScale;
-  result.payload.resize(shape.elements() / 2);
-  result.scales.assign(scaleBytes(shape) * atoms, 0);
-  std::vector<float> row(dim);
-  forEachTile(shape, [&](Tile tile, int64_t head) {
-    uint8_t *atom =
-        &result
-             .scales[(tile.scaleTile * shape.heads + head) * atoms * atomBytes];
-    for (int64_t r = 0; r < tile.rows; ++r) {
-      int64_t token = tile.firstToken + r;
-      loadRow(tensor, shape, token, head, row.data());
-      if (rotate)
-        rotateToken(row.data(), dim);
-      uint8_t *codes = &result.payload[(token * shape.heads + head) * dim / 2];
-      for (int64_t b = 0; b < dim / channels; ++b)
-        atom[b / 4 * atomBytes + off128x4(r, b % 4)] =
-            quantizeBlockNvfp4(&row[b * channels], channels, globalScale,
-                               codes + b * channels / 2);
-    }
-  });
   return result;
 }
 
@@ -221,19 +302,18 @@ std::vector<float> numerics::dequantize(const TokenBlockTensor &tensor,
 
 std::vector<float> numerics::dequantize(const Nvfp4Tensor &tensor,
                                         const PackedShape &shape) {
-  constexpr int64_t channels = 16;
-  int64_t atoms = (shape.headDim / channels + 3) / 4;
+  int64_t atoms = nvfp4Atoms(shape.headDim);
   std::vector<float> values(shape.elements());
   forEachTile(shape, [&](Tile tile, int64_t head) {
     const uint8_t *atom =
         &tensor
              .scales[(tile.scaleTile * shape.heads + head) * atoms * atomBytes];
     for (int64_t r = 0; r < tile.rows; ++r)
-      for (int64_t b = 0; b < shape.headDim / channels; ++b) {
+      for (int64_t b = 0; b < shape.headDim / nvfp4Block; ++b) {
         int64_t offset =
             ((tile.firstToken + r) * shape.heads + head) * shape.headDim +
-            b * channels;
-        dequantizeBlockNvfp4(&tensor.payload[offset / 2], channels,
+            b * nvfp4Block;
+        dequantizeBlockNvfp4(&tensor.payload[offset / 2], nvfp4Block,
                              atom[b / 4 * atomBytes + off128x4(r, b % 4)],
                              tensor.globalScale, &values[offset]);
       }

@@ -8,8 +8,8 @@
 
 #include "flamia/Reference/Attention.h"
 #include "lib/Reference/Parallel.h"
+#include "lib/Reference/ScoreOperand.h"
 #include "lib/Reference/TileMath.h"
-#include "lib/Reference/TileWalk.h"
 
 #include <cmath>
 #include <limits>
@@ -21,7 +21,6 @@ using namespace flamia::reference;
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float log2e = 1.4426950408889634f;
 constexpr float ln2 = 0.6931471805599453f;
 /// Weights are computed as 2^(s - m + 8), so that their E4M3 payload is they.
 constexpr float weightShift = 8.0f;
@@ -32,17 +31,20 @@ public:
   ModelTile(const QuantizedInputs &inputs, const ForwardOptions &options,
             ForwardOutputs &outputs)
       : inputs(inputs), shape(inputs.shape), options(options), outputs(outputs),
-        dim(shape.headDim), c(softmaxScaleOf(options, shape.headDim) * log2e),
-        queries(tileRows * dim), keys(dim * tileRows), values(tileRows * dim),
-        scores(tileRows * tileRows), weights(tileRows * tileRows),
-        products(tileRows * dim), queryScales(tileRows), keyScales(tileRows),
-        acc(tileRows * dim), m(tileRows), l(tileRows), d(tileRows),
-        alpha(tileRows) {}
+        dim(shape.headDim), c(scoreFactorOf(inputs, options)), queries(dim),
+        keys(dim), values(tileRows * dim), scores(tileRows * tileRows),
+        weights(tileRows * tileRows), products(tileRows * dim),
+        queryScales(tileRows), keyScales(tileRows), acc(tileRows * dim),
+        m(tileRows), l(tileRows), d(tileRows), alpha(tileRows) {}
 
   void run(const WorkItem &item) {
     rows = (item.rows() + 3) / 4 * 4;
     kvHead = item.head / (shape.heads / shape.kvHeads);
-    loadQueries(item);
+    RowsOf queryRows = {item.begin + item.firstRow(), shape.heads, item.head,
+                        dim};
+    loadScoreRows(inputs, ScoreSide::Queries, queryRows,
+                  item.scaleBase + item.tile, item.rows(), queries,
+                  queryScales);
     std::fill(acc.begin(), acc.end(), 0.0f);
     std::fill(m.begin(), m.end(), -infinity);
     std::fill(l.begin(), l.end(), 0.0f);
@@ -54,37 +56,8 @@ public:
   }
 
 private:
-  /// Payload E4M3 [tokens, heads, dim] as doubles; \p at(token, c) places them.
-  template <typename Place>
-  void loadPayload(const std::vector<uint8_t> &payload, int64_t heads,
-                   int64_t head, int64_t firstToken, int64_t count,
-                   Place place) {
-    float row[tileRows];
-    for (int64_t r = 0; r < count; ++r) {
-      e4m3ToFloat(&payload[((firstToken + r) * heads + head) * dim], row,
-                  size_t(dim));
-      for (int64_t i = 0; i < dim; ++i)
-        place(r, i) = row[i];
-    }
-  }
-
-  void loadQueries(const WorkItem &item) {
-    std::fill(queries.begin(), queries.end(), 0.0);
-    std::fill(queryScales.begin(), queryScales.end(), 1.0);
-    loadPayload(
-        inputs.q.payload, shape.heads, item.head, item.begin + item.firstRow(),
-        item.rows(),
-        [&](int64_t r, int64_t i) -> double & { return queries[r * dim + i]; });
-    const uint8_t *atom =
-        &inputs.q
-             .scales[((item.scaleBase + item.tile) * shape.heads + item.head) *
-                     atomBytes];
-    for (int64_t r = 0; r < item.rows(); ++r)
-      queryScales[r] = scaleOf(atom[off128x4(r, 0)]);
-  }
-
   void addKeyTile(const WorkItem &item, int64_t tile) {
-    int64_t firstToken = item.begin + tile * tileRows;
+    RowsOf keyRows = {item.begin + tile * tileRows, shape.kvHeads, kvHead, dim};
     int64_t count = std::min(tileRows, item.length - tile * tileRows);
     int64_t atomOffset =
         ((item.scaleBase + tile) * shape.kvHeads + kvHead) * atomBytes;
@@ -92,14 +65,9 @@ private:
     bool inBf16 = options.bf16PvEverywhere || (diagonal && options.safeguard);
 
     // S = Q K^T: the sum of payload products is exact in double.
-    std::fill(keys.begin(), keys.end(), 0.0);
-    loadPayload(inputs.k.payload, shape.kvHeads, kvHead, firstToken, count,
-                [&](int64_t j, int64_t i) -> double & {
-                  return keys[i * tileRows + j];
-                });
-    for (int64_t j = 0; j < count; ++j)
-      keyScales[j] = scaleOf(inputs.k.scales[atomOffset + off128x4(j, 0)]);
-    multiplyTiles(queries.data(), dim, keys.data(), tileRows, scores.data(),
+    loadScoreRows(inputs, ScoreSide::Keys, keyRows, item.scaleBase + tile,
+                  count, keys, keyScales);
+    multiplyTiles(queries.rows(), dim, keys.columns(), tileRows, scores.data(),
                   tileRows, rows, tileRows, dim);
 
     for (int64_t r = 0; r < rows; ++r) {
@@ -111,9 +79,9 @@ private:
     }
 
     if (inBf16)
-      loadBf16Values(firstToken, count);
+      loadRows(keyRows.bf16(inputs.vBf16), count);
     else
-      loadScaledValues(firstToken, count, atomOffset);
+      loadScaledValues(keyRows, count, atomOffset);
     multiplyTiles(weights.data(), tileRows, values.data(), dim, products.data(),
                   dim, rows, dim, count);
     for (int64_t r = 0; r < rows; ++r)
@@ -167,27 +135,18 @@ private:
     d[r] = std::fma(d[r], alpha[r], rounding);
   }
 
-  void loadBf16Values(int64_t firstToken, int64_t count) {
+  /// V: \p loadRow(j, double *row) gives row j.
+  template <typename LoadRow>
+  void loadRows(LoadRow loadRow, int64_t count) {
     for (int64_t j = 0; j < count; ++j)
-      for (int64_t i = 0; i < dim; ++i)
-        values[j * dim + i] = bf16ToFloat(
-            inputs
-                .vBf16[((firstToken + j) * shape.kvHeads + kvHead) * dim + i]);
+      loadRow(j, &values[j * dim]);
   }
 
-  void loadScaledValues(int64_t firstToken, int64_t count, int64_t atomOffset) {
-    if (!inputs.vOverride.empty()) {
-      for (int64_t j = 0; j < count; ++j)
-        for (int64_t i = 0; i < dim; ++i)
-          values[j * dim + i] =
-              inputs
-                  .vOverride[((firstToken + j) * shape.kvHeads + kvHead) * dim +
-                             i];
-      return;
-    }
-    loadPayload(
-        inputs.v.payload, shape.kvHeads, kvHead, firstToken, count,
-        [&](int64_t j, int64_t i) -> double & { return values[j * dim + i]; });
+  void loadScaledValues(const RowsOf &keyRows, int64_t count,
+                        int64_t atomOffset) {
+    if (!inputs.vOverride.empty())
+      return loadRows(keyRows.values(inputs.vOverride), count);
+    loadRows(keyRows.payload(inputs.v.payload), count);
     const uint8_t *atom = &inputs.v.scalesAlongRows[atomOffset];
     double scales[tileRows];
     for (int64_t block = 0; block * blockSize < count; ++block) {
@@ -223,9 +182,10 @@ private:
   const ForwardOptions &options;
   ForwardOutputs &outputs;
   int64_t dim;
-  float c; ///< softmax scale times log2 e, rounded to float
+  float c; ///< from S to base-2 scores
   int64_t rows = 0, kvHead = 0;
-  std::vector<double> queries, keys, values, scores, weights, products;
+  TileOperand queries, keys;
+  std::vector<double> values, scores, weights, products;
   std::vector<double> queryScales, keyScales;
   std::vector<float> acc, m, l, d, alpha;
 };

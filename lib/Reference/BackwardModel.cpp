@@ -20,7 +20,6 @@ using namespace flamia::reference;
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float log2e = 1.4426950408889634f;
 /// Weights are computed as 2^(s - m + 8), as in the forward.
 constexpr float weightShift = 8.0f;
 constexpr float weightUnit = 0x1p-8f;
@@ -94,15 +93,18 @@ DqTile::DqTile(const BackwardOperands &operands, std::vector<float> &dq,
                BackwardDiagnostics *diagnostics)
     : operands(operands), shape(operands.shape()), dq(dq),
       diagnostics(diagnostics), dim(shape.headDim),
-      c(softmaxScaleOf(operands.options.forward, dim) * log2e), q(dim), k(dim),
-      v(dim), dO(dim), dOBf16(dim), scores(tileRows * tileRows),
-      dP(tileRows * tileRows), products(tileRows * dim), sums(tileRows * dim) {}
+      c(scoreFactorOf(operands.quantized, operands.options.forward)),
+      qScores(dim), kScores(dim), k(dim), v(dim), dO(dim), dOBf16(dim),
+      scores(tileRows * tileRows), dP(tileRows * tileRows),
+      products(tileRows * dim), queryScales(tileRows), keyScales(tileRows),
+      sums(tileRows * dim) {}
 
 void DqTile::run(const WorkItem &item) {
   RowsOf rows = {item.begin + item.firstRow(), shape.heads, item.head, dim};
   kvHead = item.head / (shape.heads / shape.kvHeads);
   padded = (item.rows() + 3) / 4 * 4;
-  q.load(item.rows(), rows.payload(operands.quantized.q.payload));
+  loadScoreRows(operands.quantized, ScoreSide::Queries, rows,
+                item.scaleBase + item.tile, item.rows(), qScores, queryScales);
   dO.load(item.rows(), rows.payload(operands.prepared.dO.payload));
   dOBf16.load(item.rows(), rows.bf16(operands.dO));
   std::fill(sums.begin(), sums.end(), 0.0f);
@@ -118,6 +120,8 @@ void DqTile::addKeyTile(const WorkItem &item, int64_t tile) {
   RowsOf keys = {item.begin + tile * tileRows, shape.kvHeads, kvHead, dim};
   int64_t count = std::min(tileRows, item.length - tile * tileRows);
   bool bf16 = operands.inBf16(item.tile, tile);
+  loadScoreRows(operands.quantized, ScoreSide::Keys, keys,
+                item.scaleBase + tile, count, kScores, keyScales);
   k.load(count, keys.payload(operands.quantized.k.payload));
   if (bf16)
     v.load(count, keys.bf16(operands.quantized.vBf16));
@@ -126,8 +130,8 @@ void DqTile::addKeyTile(const WorkItem &item, int64_t tile) {
            keys.scaled(operands.quantized.v.payload,
                        atomOf(operands.prepared.foldedValueScales,
                               item.scaleBase + tile, shape.kvHeads, kvHead)));
-  multiplyTiles(q.rows(), dim, k.columns(), tileRows, scores.data(), tileRows,
-                padded, tileRows, dim);
+  multiplyTiles(qScores.rows(), dim, kScores.columns(), tileRows, scores.data(),
+                tileRows, padded, tileRows, dim);
   multiplyTiles(bf16 ? dOBf16.rows() : dO.rows(), dim, v.columns(), tileRows,
                 dP.data(), tileRows, padded, tileRows, dim);
   for (int64_t r = 0; r < padded; ++r)
@@ -148,12 +152,8 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
   int64_t scaleTile = item.scaleBase + item.tile;
   int64_t row = (item.begin + item.firstRow() + r) * shape.heads + item.head;
   int64_t keyScaleTile = item.scaleBase + tile;
-  const uint8_t *keyAtom =
-      atomOf(operands.quantized.k.scales, keyScaleTile, shape.kvHeads, kvHead);
   uint8_t keyTileByte =
       prepared.keyTileScales[keyScaleTile * shape.kvHeads + kvHead];
-  double queryScale = scaleOf(atomOf(operands.quantized.q.scales, scaleTile,
-                                     shape.heads, item.head)[off128x4(r, 0)]);
   double gradientScale =
       bf16 ? 1.0
            : scaleOf(atomOf(prepared.dO.scales, scaleTile, shape.heads,
@@ -170,8 +170,7 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
     seen[j] = j >= range.begin && j < range.end;
   }
   for (int64_t j = 0; j < count; ++j)
-    s[j] = float(scores[r * tileRows + j] * queryScale *
-                 scaleOf(keyAtom[off128x4(j, 0)]));
+    s[j] = float(scores[r * tileRows + j] * queryScales[r] * keyScales[j]);
   scaleShift(s, c, weightShift - operands.forward.m[row], x, tileRows);
   weightsOf(x, options.maskBeforeScale ? seen : inside, p);
   int64_t firstKey = item.begin + tile * tileRows;
@@ -218,11 +217,11 @@ DkdvTile::DkdvTile(const BackwardOperands &operands, std::vector<float> &dk,
                    std::vector<float> &dv)
     : operands(operands), shape(operands.shape()), dk(dk), dv(dv),
       dim(shape.headDim),
-      c(softmaxScaleOf(operands.options.forward, dim) * log2e), q(dim), k(dim),
-      v(dim), vBf16(dim), dO(dim), scores(tileRows * tileRows),
-      dP(tileRows * tileRows), products(tileRows * dim), keyScales(tileRows),
-      dkSums(tileRows * dim), dvSums(tileRows * dim), queries(tileRows),
-      shifts(tileRows) {}
+      c(scoreFactorOf(operands.quantized, operands.options.forward)), q(dim),
+      kScores(dim), v(dim), vBf16(dim), dO(dim), scores(tileRows * tileRows),
+      dP(tileRows * tileRows), products(tileRows * dim), queryScales(tileRows),
+      keyScales(tileRows), dkSums(tileRows * dim), dvSums(tileRows * dim),
+      queries(tileRows), shifts(tileRows) {}
 
 void DkdvTile::run(WorkItem item) {
   int64_t keyTile = item.tile, count = item.rows();
@@ -231,15 +230,12 @@ void DkdvTile::run(WorkItem item) {
   kvHead = item.head / group;
   padded = (count + 3) / 4 * 4;
   RowsOf keys = {item.begin + item.firstRow(), shape.kvHeads, kvHead, dim};
-  k.load(count, keys.payload(operands.quantized.k.payload));
+  loadScoreRows(operands.quantized, ScoreSide::Keys, keys, scaleTile, count,
+                kScores, keyScales);
   v.load(count, keys.scaled(operands.quantized.v.payload,
                             atomOf(operands.quantized.v.scalesAlongCols,
                                    scaleTile, shape.kvHeads, kvHead)));
   vBf16.load(count, keys.bf16(operands.quantized.vBf16));
-  const uint8_t *keyAtom =
-      atomOf(operands.quantized.k.scales, scaleTile, shape.kvHeads, kvHead);
-  for (int64_t j = 0; j < tileRows; ++j)
-    keyScales[j] = j < count ? scaleOf(keyAtom[off128x4(j, 0)]) : 1.0;
   std::fill(dkSums.begin(), dkSums.end(), 0.0f);
   std::fill(dvSums.begin(), dvSums.end(), 0.0f);
 
@@ -262,12 +258,10 @@ void DkdvTile::run(WorkItem item) {
 void DkdvTile::loadQueryTile(const WorkItem &item, int64_t keyTile, bool bf16) {
   const PreparedGradient &prepared = operands.prepared;
   int64_t scaleTile = item.scaleBase + item.tile;
-  const uint8_t *queryAtom =
-      atomOf(operands.quantized.q.scales, scaleTile, shape.heads, item.head);
   const uint8_t *foldedAtom =
       atomOf(prepared.foldedScales, scaleTile, shape.heads, item.head);
   for (int64_t i = 0; i < tileRows; ++i) {
-    queries[i] = {{0, 0}, 1.0, 1.0, 0, 0, 0};
+    queries[i] = {{0, 0}, 1.0, 0, 0, 0};
     shifts[i] = 0;
     if (i >= item.rows())
       continue;
@@ -276,9 +270,7 @@ void DkdvTile::loadQueryTile(const WorkItem &item, int64_t keyTile, bool bf16) {
     queries[i] = {
         visibleKeys(operands.options.forward.mask, position, item.length)
             .inTile(keyTile),
-        scaleOf(queryAtom[off128x4(i, 0)]),
-        bf16 ? 1.0 : scaleOf(foldedAtom[off128x4(i, 0)]),
-        prepared.r[row],
+        bf16 ? 1.0 : scaleOf(foldedAtom[off128x4(i, 0)]), prepared.r[row],
         prepared.rHat[row],
         bf16 ? prepared.dDiagonalHat[row] : prepared.dPastHat[row]};
     shifts[i] =
@@ -293,9 +285,10 @@ void DkdvTile::addQueryTile(const WorkItem &item, int64_t keyTile) {
   int64_t scaleTile = item.scaleBase + item.tile;
   loadQueryTile(item, keyTile, bf16);
 
-  q.load(item.rows(), rows.payload(operands.quantized.q.payload));
-  multiplyTiles(k.rows(), dim, q.columns(), tileRows, scores.data(), tileRows,
-                padded, tileRows, dim);
+  loadScoreRows(operands.quantized, ScoreSide::Queries, rows, scaleTile,
+                item.rows(), q, queryScales);
+  multiplyTiles(kScores.rows(), dim, q.columns(), tileRows, scores.data(),
+                tileRows, padded, tileRows, dim);
   if (bf16)
     dO.load(item.rows(), rows.bf16(operands.dO));
   else
@@ -307,7 +300,9 @@ void DkdvTile::addQueryTile(const WorkItem &item, int64_t keyTile) {
   for (int64_t j = 0; j < padded; ++j)
     gradientRow(j, item.rows(), tileByte, bf16);
 
-  if (!bf16) {
+  if (bf16) {
+    q.load(item.rows(), rows.payload(operands.quantized.q.payload));
+  } else {
     // The B operands of FP8 products carry E_b as their scale byte.
     const uint8_t *atom =
         atomOf(prepared.blockScales, scaleTile, shape.heads, item.head);
@@ -338,7 +333,7 @@ void DkdvTile::gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte,
   bool seen[tileRows], inside[tileRows];
   for (int64_t i = 0; i < tileRows; ++i) {
     const Query &query = queries[i];
-    s[i] = float(scoreRow[i] * query.scale * keyScales[j]);
+    s[i] = float(scoreRow[i] * queryScales[i] * keyScales[j]);
     inside[i] = i < queryCount;
     seen[i] = j >= query.seen.begin && j < query.seen.end;
   }

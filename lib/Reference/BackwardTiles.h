@@ -9,7 +9,7 @@
 #define FLAMIA_LIB_REFERENCE_BACKWARDTILES_H
 
 #include "flamia/Reference/Backward.h"
-#include "lib/Reference/TileOperand.h"
+#include "lib/Reference/ScoreOperand.h"
 
 namespace flamia::reference {
 
@@ -72,10 +72,10 @@ private:
   std::vector<float> &dq;
   BackwardDiagnostics *diagnostics;
   int64_t dim;
-  float c; ///< softmax scale times log2 e, rounded to float
+  float c; ///< from S to base-2 scores
   int64_t kvHead = 0, padded = 0;
-  TileOperand q, k, v, dO, dOBf16;
-  std::vector<double> scores, dP, products;
+  TileOperand qScores, kScores, k, v, dO, dOBf16;
+  std::vector<double> scores, dP, products, queryScales, keyScales;
   std::vector<float> sums;
 };
 
@@ -91,7 +91,6 @@ private:
   /// What a query of the tile at hand brings along.
   struct Query {
     KeyRange seen;        ///< in the key tile
-    double scale;         ///< of Q
     double gradientScale; ///< of dO' in dP
     float r, rHat, d;     ///< d: the D' of this kind of tile
   };
@@ -106,8 +105,8 @@ private:
   int64_t dim;
   float c;
   int64_t kvHead = 0, padded = 0;
-  TileOperand q, k, v, vBf16, dO;
-  std::vector<double> scores, dP, products, keyScales;
+  TileOperand q, kScores, v, vBf16, dO;
+  std::vector<double> scores, dP, products, queryScales, keyScales;
   std::vector<float> dkSums, dvSums;
   std::vector<Query> queries;
   std::vector<float> shifts; ///< -m or -mHat of each query

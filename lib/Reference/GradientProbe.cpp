@@ -201,7 +201,7 @@ BackwardFunction
 reference::modelBackwardFunction(const BackwardOptions &options) {
   return [options](const BackwardInputs &inputs, ForwardOutputs &outputs,
                    Gradients &gradients, std::string &error) {
-    error = checkShape(inputs.forward.shape);
+    error = checkProblem(inputs.forward.shape, options.forward);
     if (!error.empty())
       return false;
     QuantizedInputs quantized = quantizeInputs(inputs.forward, options.forward);

@@ -163,7 +163,7 @@ ProbeResult reference::probeDocuments(const AttentionInputs &inputs,
 ForwardFunction reference::modelFunction(const ForwardOptions &options) {
   return [options](const AttentionInputs &inputs, ForwardOutputs &outputs,
                    std::string &error) {
-    error = checkShape(inputs.shape);
+    error = checkProblem(inputs.shape, options);
     if (!error.empty())
       return false;
     outputs = attentionForwardModel(inputs, options);

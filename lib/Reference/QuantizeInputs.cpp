@@ -1,13 +1,14 @@
 //===- QuantizeInputs.cpp - Quantized operands of the forward -------------===//
 //
-// flamia's quantization of Q, K, V, and the faulty sharings of V's scales that
-// serve as negative controls.
+// flamia's quantization of Q, K, V in both formats, and the faults on purpose
+// that serve as negative controls.
 //
 //===----------------------------------------------------------------------===//
 
 #include "flamia/Reference/Attention.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace flamia;
 using namespace flamia::numerics;
@@ -76,19 +77,77 @@ static void shareScales(const uint16_t *tensor, const PackedShape &shape,
       }
 }
 
+/// The second-level scale that fits a whole tensor: the largest block scale
+/// becomes 448. A fault on purpose.
+static float globalScaleOf(const uint16_t *tensor, const PackedShape &shape,
+                           bool rotate) {
+  std::vector<float> row(shape.headDim);
+  float largest = 0;
+  for (int64_t offset = 0; offset < shape.elements(); offset += shape.headDim) {
+    bf16ToFloat(tensor + offset, row.data(), row.size());
+    if (rotate)
+      rotateToken(row.data(), shape.headDim);
+    largest = std::max(largest, absMax(row.data(), shape.headDim));
+  }
+  return largest > 0 ? largest / (e4m3Max * e2m1Max) : defaultGlobalScale;
+}
+
+/// The tensor minus the mean over each document's tokens, rounded to BF16: a
+/// fault on purpose.
+static std::vector<uint16_t> withoutMean(std::vector<uint16_t> tensor,
+                                         const PackedShape &shape) {
+  int64_t row = shape.heads * shape.headDim;
+  for (int64_t d = 0; d < shape.documents(); ++d) {
+    int64_t begin = shape.cuSeqlens[d], end = shape.cuSeqlens[d + 1];
+    for (int64_t i = 0; i < row; ++i) {
+      double sum = 0;
+      for (int64_t token = begin; token < end; ++token)
+        sum += bf16ToFloat(tensor[token * row + i]);
+      for (int64_t token = begin; token < end; ++token) {
+        uint16_t &value = tensor[token * row + i];
+        value =
+            floatToBF16(float(bf16ToFloat(value) - sum / double(end - begin)));
+      }
+    }
+  }
+  return tensor;
+}
+
+/// Quantizes Q or K in the format of \p options: \p e4m3 always, \p scores for
+/// nvfp4.
+static void quantizeScoreSide(const uint16_t *tensor, const PackedShape &shape,
+                              const ForwardOptions &options, float globalScale,
+                              TokenLocalTensor &e4m3, Nvfp4Tensor &scores) {
+  if (options.format == Format::Mxfp8) {
+    e4m3 = quantizeTokenLocal(tensor, shape, options.rotate, options.scaleMode);
+    return;
+  }
+  if (options.dataGlobalScale)
+    globalScale = globalScaleOf(tensor, shape, options.rotate);
+  MixedTensor mixed = quantizeTokenMixed(tensor, shape, options.rotate,
+                                         options.scaleMode, globalScale);
+  e4m3 = std::move(mixed.e4m3);
+  scores = std::move(mixed.nvfp4);
+}
+
 QuantizedInputs reference::quantizeInputs(const AttentionInputs &inputs,
                                           const ForwardOptions &options) {
   const AttentionShape &shape = inputs.shape;
   QuantizedInputs result;
   result.shape = shape;
-  result.q = quantizeTokenLocal(inputs.q.data(), shape.queryShape(),
-                                options.rotate, options.scaleMode);
-  result.k = quantizeTokenLocal(inputs.k.data(), shape.keyShape(),
-                                options.rotate, options.scaleMode);
-  shareScales(inputs.q.data(), shape.queryShape(), options.queryBlock, options,
-              result.q);
-  shareScales(inputs.k.data(), shape.keyShape(), options.keyBlock, options,
-              result.k);
+  result.format = options.format;
+  std::vector<uint16_t> centered;
+  if (options.subtractKeyMean)
+    centered = withoutMean(inputs.k, shape.keyShape());
+  const uint16_t *q = inputs.q.data();
+  const uint16_t *k =
+      options.subtractKeyMean ? centered.data() : inputs.k.data();
+  quantizeScoreSide(q, shape.queryShape(), options, options.queryGlobalScale,
+                    result.q, result.qScores);
+  quantizeScoreSide(k, shape.keyShape(), options, options.keyGlobalScale,
+                    result.k, result.kScores);
+  shareScales(q, shape.queryShape(), options.queryBlock, options, result.q);
+  shareScales(k, shape.keyShape(), options.keyBlock, options, result.k);
   result.v =
       quantizeTokenBlock(inputs.v.data(), shape.keyShape(), options.scaleMode);
   result.vBf16 = inputs.v;

@@ -25,11 +25,34 @@ std::string reference::checkShape(const AttentionShape &shape) {
   return error;
 }
 
+std::string reference::checkProblem(const AttentionShape &shape,
+                                    const ForwardOptions &options) {
+  std::string error = checkShape(shape);
+  if (options.format == Format::Nvfp4)
+    for (float scale : {options.queryGlobalScale, options.keyGlobalScale})
+      if (error.empty())
+        error = numerics::checkGlobalScale(scale);
+  return error;
+}
+
+const char *reference::nameOf(Format format) {
+  return format == Format::Nvfp4 ? "nvfp4" : "mxfp8";
+}
+
 float reference::softmaxScaleOf(const ForwardOptions &options,
                                 int64_t headDim) {
   if (options.softmaxScale >= 0)
     return options.softmaxScale;
   return float(1.0 / std::sqrt(double(headDim)));
+}
+
+float reference::scoreFactorOf(const QuantizedInputs &inputs,
+                               const ForwardOptions &options) {
+  constexpr float log2e = 1.4426950408889634f;
+  float factor = softmaxScaleOf(options, inputs.shape.headDim) * log2e;
+  if (inputs.format == Format::Nvfp4)
+    factor = factor * inputs.qScores.globalScale * inputs.kScores.globalScale;
+  return factor;
 }
 
 std::vector<WorkItem> reference::workItems(const AttentionShape &shape) {

@@ -19,6 +19,7 @@
 #include "flamia/Numerics/Layout.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace flamia::numerics {
@@ -100,13 +101,39 @@ struct TokenBlockTensor {
   std::vector<uint8_t> scalesAlongCols;
 };
 
+/// Channels that share a scale in NVFP4.
+inline constexpr int64_t nvfp4Block = 16;
+/// The second-level scale g where nobody says otherwise.
+inline constexpr float defaultGlobalScale = 0.125f;
+
+/// 128x4 atoms that the NVFP4 scales of a tile and head take.
+inline int64_t nvfp4Atoms(int64_t headDim) {
+  return (headDim / nvfp4Block + 3) / 4;
+}
+
+/// Empty when \p globalScale can be a second-level scale, else what is wrong:
+/// it must lie in [2^-32, 2^32], so that neither block scales nor the softmax
+/// scale leave the range of float.
+std::string checkGlobalScale(float globalScale);
+
+/// What became of the blocks of an NVFP4 tensor.
+struct Nvfp4Counts {
+  int64_t blocks = 0;
+  /// Finite blocks with a magnitude beyond 2688 g, which becomes 2688 g.
+  int64_t saturated = 0;
+  /// Blocks that are not zero but have scale byte 0: magnitudes up to
+  /// 6 * 2^-10 g.
+  int64_t flushed = 0;
+};
+
 /// An NVFP4 tensor: one UE4M3 scale per (token, head, 16 channels).
 struct Nvfp4Tensor {
   std::vector<uint8_t> payload; ///< E2M1 pairs [tokens, heads, headDim / 2]
-  /// UE4M3 atoms [scaleTiles, heads, headDim / 64, 512]; atom a holds the
-  /// 16-channel blocks 4a..4a+3 of 128 tokens; padding 0.
+  /// UE4M3 atoms [scaleTiles, heads, nvfp4Atoms(headDim), 512]; atom a holds
+  /// the 16-channel blocks 4a..4a+3 of 128 tokens; padding 0.
   std::vector<uint8_t> scales;
-  float globalScale = 0.125f;
+  float globalScale = defaultGlobalScale;
+  Nvfp4Counts counts;
 };
 
 /// Quantizes a packed BF16 tensor token by token, rotated first if asked.
@@ -124,6 +151,15 @@ TokenBlockTensor quantizeTokenBlock(const uint16_t *tensor,
 Nvfp4Tensor quantizeTokenNvfp4(const uint16_t *tensor, const PackedShape &shape,
                                bool rotate, float globalScale);
 
+/// Q or K in format nvfp4: the NVFP4 copy for scores and the E4M3 copy for
+/// gradients, from one rotation of each token.
+struct MixedTensor {
+  TokenLocalTensor e4m3;
+  Nvfp4Tensor nvfp4;
+};
+MixedTensor quantizeTokenMixed(const uint16_t *tensor, const PackedShape &shape,
+                               bool rotate, ScaleMode mode, float globalScale);
+
 /// The same for the tiles [firstTile, lastTile) of one document, into arrays
 /// of the whole tensor's size: a caller may split the work anywhere between
 /// tiles without changing a byte (SFL-3). Only bytes of these tiles are
@@ -137,6 +173,12 @@ void quantizeTokenBlockTiles(const uint16_t *tensor, const PackedShape &shape,
                              int64_t firstTile, int64_t lastTile,
                              uint8_t *payload, uint8_t *scalesAlongRows,
                              uint8_t *scalesAlongCols);
+/// \p counts is added to.
+void quantizeTokenNvfp4Tiles(const uint16_t *tensor, const PackedShape &shape,
+                             bool rotate, float globalScale, int64_t document,
+                             int64_t firstTile, int64_t lastTile,
+                             uint8_t *payload, uint8_t *scales,
+                             Nvfp4Counts &counts);
 
 /// Values as the products see them: payload * scale, [tokens, heads, headDim]
 /// (a rotated tensor stays rotated). Padding bytes are never read.

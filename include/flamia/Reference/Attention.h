@@ -50,21 +50,42 @@ struct AttentionShape {
 /// Empty when \p shape is well formed, else what is wrong.
 std::string checkShape(const AttentionShape &shape);
 
+struct ForwardOptions;
+/// The same, and the second-level scales where the format has them.
+std::string checkProblem(const AttentionShape &shape,
+                         const ForwardOptions &options);
+
 /// Original tensors, BF16 bits.
 struct AttentionInputs {
   AttentionShape shape;
   std::vector<uint16_t> q, k, v;
 };
 
+/// Formats of the passes. They differ in the operands of S = Q K^T alone, in
+/// the forward and in the backward's recomputation.
+enum class Format {
+  Mxfp8, ///< everything E4M3
+  Nvfp4  ///< S from E2M1 with UE4M3 scales per 16 channels, the rest E4M3
+};
+
+/// "mxfp8", "nvfp4".
+const char *nameOf(Format format);
+
 /// What the kernels get: quantized Q, K, V and the original V.
 struct QuantizedInputs {
   AttentionShape shape;
+  /// What S is made of; the models look here, not at ForwardOptions.
+  Format format = Format::Mxfp8;
+  /// E4M3 copies: S (mxfp8), dQ and dK.
   numerics::TokenLocalTensor q, k;
   numerics::TokenBlockTensor v;
   std::vector<uint16_t> vBf16;
   /// Negative controls only: when not empty, the values products on E4M3 V
   /// see instead of v's, [tokens, kvHeads, headDim].
   std::vector<float> vOverride;
+  /// Operands of S in format nvfp4, else empty. Each knows its second-level
+  /// scale, and how many of its blocks saturated or were flushed.
+  numerics::Nvfp4Tensor qScores, kScores;
 };
 
 /// Results of a forward pass. A row that sees no key has O = 0, LSE = -inf.
@@ -100,6 +121,11 @@ enum class ValueBlocks {
 };
 
 struct ForwardOptions {
+  Format format = Format::Mxfp8;
+  /// Second-level scales g of Q and K in format nvfp4: launch parameters, never
+  /// from the data of the same step.
+  float queryGlobalScale = numerics::defaultGlobalScale;
+  float keyGlobalScale = numerics::defaultGlobalScale;
   MaskOptions mask;
   /// Negative: 1/sqrt(headDim), rounded to float.
   float softmaxScale = -1.0f;
@@ -113,6 +139,13 @@ struct ForwardOptions {
   /// Tokens of a document that share a scale of Q or K. Anything but 1 leaks:
   /// negative controls.
   int64_t queryBlock = 1, keyBlock = 1;
+  /// Second-level scales from the tensors' own largest magnitudes, as common
+  /// NVFP4 recipes have it. Leaks: a negative control.
+  bool dataGlobalScale = false;
+  /// K minus its mean over the document's tokens: scores change by the same
+  /// number for all keys, so O does not, but the payloads see the future. A
+  /// negative control.
+  bool subtractKeyMean = false;
   numerics::ScaleMode scaleMode = numerics::ScaleMode::RoundUp;
   /// 0: one per processor.
   unsigned threads = 0;
@@ -120,6 +153,11 @@ struct ForwardOptions {
 
 /// The softmax scale \p options stand for.
 float softmaxScaleOf(const ForwardOptions &options, int64_t headDim);
+
+/// Factor from S to base-2 scores in the models and kernels: c =
+/// fp32(softmax scale * log2 e), in format nvfp4 (c * gQ) * gK.
+float scoreFactorOf(const QuantizedInputs &inputs,
+                    const ForwardOptions &options);
 
 /// Attention in double on BF16 inputs.
 ForwardOutputsFp64 attentionFp64(const AttentionInputs &inputs,
@@ -131,8 +169,8 @@ ForwardOutputsFp64 attentionFp64(const AttentionShape &shape,
                                  const std::vector<float> &v,
                                  const ForwardOptions &options);
 
-/// Quantizes as the quantize kernel does (valueBlocks = Document), or with a
-/// faulty sharing of V's scales.
+/// Quantizes as the quantize kernel does, all payloads and scale arrays of the
+/// chosen format, or with one of the faults of ForwardOptions.
 QuantizedInputs quantizeInputs(const AttentionInputs &inputs,
                                const ForwardOptions &options);
 

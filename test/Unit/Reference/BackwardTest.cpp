@@ -155,11 +155,16 @@ public:
         causal(options.forward.mask.causal), dim(shape.headDim),
         scale(softmaxScaleOf(options.forward, dim)), c(scale * 1.44269504f),
         q(dequantize(inputs.q, shape.queryShape())),
-        k(dequantize(inputs.k, shape.keyShape())),
+        k(dequantize(inputs.k, shape.keyShape())), scoreQ(q), scoreK(k),
         v(dequantize(inputs.v, shape.keyShape())), vBf16(widen(inputs.vBf16)),
         dO(widen(dO)),
         prepared(prepareBackward(inputs, forward, dO, dLse, options)),
-        gradient(dequantize(prepared.dO, shape.queryShape())), dLse(dLse) {}
+        gradient(dequantize(prepared.dO, shape.queryShape())), dLse(dLse) {
+    if (inputs.format != Format::Nvfp4)
+      return;
+    scoreQ = dequantize(inputs.qScores, shape.queryShape());
+    scoreK = dequantize(inputs.kScores, shape.keyShape());
+  }
 
   std::vector<float> dq(int64_t document, int64_t i, int64_t head) {
     std::vector<float> acc(dim, 0.0f);
@@ -250,7 +255,7 @@ private:
   float weight(int64_t query, int64_t key, float reference) const {
     double sum = 0;
     for (int64_t e = 0; e < dim; ++e)
-      sum += double(q[query * dim + e]) * k[key * dim + e];
+      sum += double(scoreQ[query * dim + e]) * scoreK[key * dim + e];
     return float(std::exp2(double(std::fma(float(sum), c, -reference))));
   }
 
@@ -286,14 +291,18 @@ private:
   bool causal;
   int64_t dim;
   float scale, c;
-  std::vector<float> q, k, v, vBf16, dO;
+  std::vector<float> q, k, scoreQ, scoreK, v, vBf16, dO;
   PreparedGradient prepared;
   std::vector<float> gradient;
   const std::vector<float> &dLse;
 };
 
+/// Both formats; g is a power of two, which moves through c as well.
 TEST(BackwardTest, FoldingIsExact) {
-  for (bool causal : {true, false})
+  for (auto [format, causal] : {std::pair<Format, bool>{Format::Mxfp8, true},
+                                {Format::Mxfp8, false},
+                                {Format::Nvfp4, true},
+                                {Format::Nvfp4, false}})
     for (int64_t headDim : {64, 128})
       for (DataKind kind : {DataKind::Normal, DataKind::LlmLike}) {
         AttentionShape shape = shapeOf({3, 300, 1, 140}, 2, 1, headDim);
@@ -310,6 +319,7 @@ TEST(BackwardTest, FoldingIsExact) {
         if (kind == DataKind::LlmLike)
           inputs.dLse = randomDLse(shape);
         BackwardOptions options;
+        options.forward.format = format;
         options.forward.mask.causal = causal;
         QuantizedInputs quantized =
             quantizeInputs(inputs.forward, options.forward);

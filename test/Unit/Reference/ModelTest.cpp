@@ -44,6 +44,10 @@ PlainRow plainRow(const QuantizedInputs &inputs, const ForwardOptions &options,
   std::vector<float> q = dequantize(inputs.q, shape.queryShape());
   std::vector<float> k = dequantize(inputs.k, shape.keyShape());
   std::vector<float> v = dequantize(inputs.v, shape.keyShape());
+  if (inputs.format == Format::Nvfp4) {
+    q = dequantize(inputs.qScores, shape.queryShape());
+    k = dequantize(inputs.kScores, shape.keyShape());
+  }
 
   float c = softmaxScaleOf(options, dim) * 1.44269504f;
   float m = -infinity, l = 0, d = 0;
@@ -104,13 +108,19 @@ PlainRow plainRow(const QuantizedInputs &inputs, const ForwardOptions &options,
   return row;
 }
 
+/// Both formats; the second-level scale is a power of two here, so that it does
+/// not matter whether S or c carries it.
 TEST(ModelTest, EqualsThePlainImplementation) {
-  for (bool causal : {true, false})
+  for (auto [format, causal] : {std::pair<Format, bool>{Format::Mxfp8, true},
+                                {Format::Mxfp8, false},
+                                {Format::Nvfp4, true},
+                                {Format::Nvfp4, false}})
     for (int64_t headDim : {64, 128})
       for (DataKind kind : {DataKind::Normal, DataKind::LlmLike}) {
         AttentionShape shape = shapeOf({3, 300, 1, 160}, 2, 1, headDim);
         AttentionInputs inputs = makeInputs(shape, kind, 5);
         ForwardOptions options;
+        options.format = format;
         options.mask.causal = causal;
         QuantizedInputs quantized = quantizeInputs(inputs, options);
         ForwardOutputs outputs = attentionForwardModel(quantized, options);
