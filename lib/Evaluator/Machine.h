@@ -73,6 +73,9 @@ private:
   mlir::LogicalResult runLoad(LoadOp op);
   mlir::LogicalResult runLoadScaled(LoadScaledOp op);
   mlir::LogicalResult runLoadPayload(LoadPayloadOp op);
+  /// The payload that a load of a scaled tile reads; scales are the caller's.
+  template <typename LoadLike>
+  mlir::FailureOr<ScaledTile> loadPayload(LoadLike op);
   mlir::LogicalResult runStore(StoreOp op);
   mlir::LogicalResult runStorePayload(StorePayloadOp op);
   mlir::LogicalResult runStoreScales(StoreScalesOp op);

@@ -123,38 +123,8 @@ forEachAtomByte(Operation *op, Buffer &scales, ArrayRef<int64_t> indices,
   return success();
 }
 
-LogicalResult Machine::runLoadScaled(LoadScaledOp op) {
-  const Buffer &buffer = *slot(op.getSource()).buffer;
-  SmallVector<int64_t> indices, scaleIndices;
-  for (Value index : op.getIndices())
-    indices.push_back(integer(index));
-  for (Value index : op.getScaleIndices())
-    scaleIndices.push_back(integer(index));
-  ScaledType type = op.getResult().getType();
-  std::optional<int64_t> limit;
-  if (op.getLimit())
-    limit = integer(op.getLimit());
-  FailureOr<Window> window =
-      windowOf(op, buffer, indices, limit, type.getRows(), type.getCols());
-  if (failed(window))
-    return failure();
-  ScaledTile result(type);
-  for (int64_t r = 0; r < window->rows; ++r)
-    std::memcpy(&result.payload[size_t(r * type.getCols())],
-                buffer.bytes.data() + window->offset + r * window->rowStride,
-                size_t(window->cols));
-  if (failed(forEachAtomByte(op, *slot(op.getScales()).buffer, scaleIndices,
-                             op.getAlong(), type.getRows(), type.getCols(),
-                             type.getBlockRows(), type.getBlockCols(),
-                             [&](int64_t r, int64_t c, uint8_t &byte) {
-                               result.scales[result.scaleIndex(r, c)] = byte;
-                             })))
-    return failure();
-  setScaled(op.getResult(), std::move(result));
-  return success();
-}
-
-LogicalResult Machine::runLoadPayload(LoadPayloadOp op) {
+template <typename LoadLike>
+FailureOr<ScaledTile> Machine::loadPayload(LoadLike op) {
   const Buffer &buffer = *slot(op.getSource()).buffer;
   SmallVector<int64_t> indices;
   for (Value index : op.getIndices())
@@ -168,12 +138,38 @@ LogicalResult Machine::runLoadPayload(LoadPayloadOp op) {
   if (failed(window))
     return failure();
   ScaledTile result(type);
-  result.scales.assign(result.scales.size(), numerics::e8m0One);
   for (int64_t r = 0; r < window->rows; ++r)
     std::memcpy(&result.payload[size_t(r * type.getCols())],
                 buffer.bytes.data() + window->offset + r * window->rowStride,
                 size_t(window->cols));
-  setScaled(op.getResult(), std::move(result));
+  return result;
+}
+
+LogicalResult Machine::runLoadScaled(LoadScaledOp op) {
+  SmallVector<int64_t> scaleIndices;
+  for (Value index : op.getScaleIndices())
+    scaleIndices.push_back(integer(index));
+  FailureOr<ScaledTile> result = loadPayload(op);
+  if (failed(result))
+    return failure();
+  ScaledType type = op.getResult().getType();
+  if (failed(forEachAtomByte(op, *slot(op.getScales()).buffer, scaleIndices,
+                             op.getAlong(), type.getRows(), type.getCols(),
+                             type.getBlockRows(), type.getBlockCols(),
+                             [&](int64_t r, int64_t c, uint8_t &byte) {
+                               result->scales[result->scaleIndex(r, c)] = byte;
+                             })))
+    return failure();
+  setScaled(op.getResult(), std::move(*result));
+  return success();
+}
+
+LogicalResult Machine::runLoadPayload(LoadPayloadOp op) {
+  FailureOr<ScaledTile> result = loadPayload(op);
+  if (failed(result))
+    return failure();
+  result->scales.assign(result->scales.size(), numerics::e8m0One);
+  setScaled(op.getResult(), std::move(*result));
   return success();
 }
 
