@@ -124,8 +124,8 @@ LogicalResult KernelLowering::checkArguments() {
                << "' to be a row-major tensor of rank 1 or more in global "
                   "memory, but got "
                << type;
-      if (isa<BFloat16Type, Float16Type, Float8E4M3FNType, Float8E8M0FNUType>(
-              element) ||
+      if (isa<BFloat16Type, Float16Type, Float8E4M3FNType, Float8E8M0FNUType,
+              Float4E2M1FNType>(element) ||
           element.isInteger(8))
         continue;
     } else if (type.isIndex()) {
@@ -135,7 +135,7 @@ LogicalResult KernelLowering::checkArguments() {
       return kernel.emitOpError("expected argument '")
              << kernel.getArgName(index)
              << "' to be f32, i32, i64, index or a memref of f32, bf16, f16, "
-                "f8E4M3FN, f8E8M0FNU, i8, i32 or i64, but got "
+                "f8E4M3FN, f8E8M0FNU, f4E2M1FN, i8, i32 or i64, but got "
              << type;
   }
   return success();

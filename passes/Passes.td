@@ -23,9 +23,11 @@ def SpecializePass : Pass<"flamia-specialize", "::mlir::ModuleOp"> {
     constants, binds extents named like a parameter in `flamia.dims`, finds every other
     `?` of a tile type by unification over the ops that relate extents (a dot's K, equal
     operand types, a loop's iteration arguments...), and folds what became constant.
+    Arguments whose `flamia.only` does not hold are removed, with what `flamia.depends` of
+    others says of them.
 
     Needs nothing. An unknown parameter, a value out of range, extents that contradict
-    each other or that nothing determines are errors with a location. Numbers do not change.
+    each other or that nothing determines, a use of an argument to remove are errors with a location. Numbers do not change.
 
     Before, with `params="n=64"`:
 

@@ -33,6 +33,11 @@ inline constexpr int64_t maxTileExtent = 256;
 
 /// Rows and columns of a tile value's type (tensor or scaled).
 std::pair<int64_t, int64_t> getTileShape(mlir::Type type);
+
+/// Elements along a contraction for which an array of scales of \p scaleType
+/// holds one byte: 32 (f8E8M0FNU) or 16 (f8E4M3FN). An atom of 512 bytes has
+/// four such blocks for each of 128 operand rows.
+int64_t getScaleUnit(mlir::Type scaleType);
 } // namespace flamia
 
 #endif // FLAMIA_DIALECTS_FLAMIA_FLAMIA_H

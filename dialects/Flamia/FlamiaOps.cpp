@@ -8,6 +8,7 @@
 #include "dialects/Flamia/Flamia.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace flamia;
@@ -93,30 +94,37 @@ static LogicalResult verifyPlainElement(Operation *op, StringRef name,
          << name << "' to be f32, bf16 or f16, but got " << element;
 }
 
-/// Elements that share a scale along a product's contracted axis.
-static int64_t scaleUnit(ScaledType type) {
-  return isa<Float8E8M0FNUType>(type.getScaleType()) ? 32 : 16;
-}
-
 /// A block must be constant over whole scale units along \p along.
 static LogicalResult verifyBlockAlong(Operation *op, StringRef name,
                                       ScaledType type, Axis along) {
   int64_t block =
       along == Axis::Rows ? type.getBlockRows() : type.getBlockCols();
-  if (ShapedType::isDynamic(block) || block % scaleUnit(type) == 0)
+  int64_t unit = getScaleUnit(type.getScaleType());
+  if (ShapedType::isDynamic(block) || block % unit == 0)
     return success();
   return op->emitOpError("expected scale block of '")
-         << name << "' to be a multiple of " << scaleUnit(type)
-         << " elements along " << stringifyAxis(along) << ", but got " << block;
+         << name << "' to be a multiple of " << unit << " elements along "
+         << stringifyAxis(along) << ", but got " << block;
 }
 
-/// `scales` is [tiles, heads, 512] of \p scaleType, with two indices.
+/// `scales` is [tiles, heads, 512] of \p scaleType, or of f8E4M3FN
+/// [tiles, heads, atoms, 512], with two indices.
 static LogicalResult verifyAtom(Operation *op, StringRef name, Value scales,
-                                OperandRange indices, Type scaleType) {
+                                OperandRange indices, Type scaleType,
+                                int64_t atoms = ShapedType::kDynamic) {
   auto memref = cast<MemRefType>(scales.getType());
-  if (memref.getRank() != 3 || memref.getDimSize(2) != 512)
-    return op->emitOpError("expected '")
-           << name << "' to be [tiles, heads, 512], but got " << memref;
+  bool isNvfp4 = isa<Float8E4M3FNType>(scaleType);
+  if (memref.getRank() != (isNvfp4 ? 4 : 3) ||
+      memref.getShape().back() != 512 ||
+      (isNvfp4 && !fits(memref.getDimSize(2), atoms))) {
+    InFlightDiagnostic diagnostic = op->emitOpError("expected '")
+                                    << name << "' to be [tiles, heads, ";
+    if (isNvfp4 && ShapedType::isDynamic(atoms))
+      diagnostic << "atoms, ";
+    else if (isNvfp4)
+      diagnostic << atoms << ", ";
+    return diagnostic << "512], but got " << memref;
+  }
   if (memref.getElementType() != scaleType)
     return op->emitOpError("expected elements of '")
            << name << "' to be " << scaleType << ", but got "
@@ -130,7 +138,12 @@ static LogicalResult verifyAtom(Operation *op, StringRef name, Value scales,
 static LogicalResult verifyScales(Operation *op, StringRef name, Value scales,
                                   OperandRange indices, ScaledType type,
                                   Axis along) {
-  if (failed(verifyAtom(op, name, scales, indices, type.getScaleType())))
+  int64_t extent = along == Axis::Rows ? type.getRows() : type.getCols();
+  int64_t atoms =
+      ShapedType::isDynamic(extent)
+          ? extent
+          : llvm::divideCeil(extent, 4 * getScaleUnit(type.getScaleType()));
+  if (failed(verifyAtom(op, name, scales, indices, type.getScaleType(), atoms)))
     return failure();
   return verifyBlockAlong(op, "the tile", type, along);
 }

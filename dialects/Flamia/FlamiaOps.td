@@ -69,6 +69,9 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
     - argument attribute `flamia.folded = {exponent = "e(q) - max128(e(q))", ...}` says which
       power of two an argument holds, so that `flamia-fold-scales` may use it
       (docs/fold-scales.md gives the forms and the grammar).
+    - argument attribute `flamia.only = {format = "nvfp4"}` says that the argument exists
+      only where all these parameters have these values: `flamia-specialize` removes it
+      otherwise, and what the attribute `flamia.depends` of others says of it.
     - argument attribute `flamia.token_block = 32` says how many tokens of a payload were
       quantized together, where no `flamia.load_scaled` says so in its type.
 
@@ -220,14 +223,22 @@ def LoadScaledOp : Flamia_Op<"load_scaled", [AttrSizedOperandSegments, MemoryEff
     An atom covers 128 operand rows and 4 K blocks. Of a larger tile, K blocks 4i... are in
     the atom `[tile, head + i]` and operand rows 128i... in `[tile + i, head]`.
 
+    NVFP4 (f4E2M1FN by f8E4M3FN) has K blocks of 16 elements, and an array of scales
+    `[tiles, heads, atoms, 512]` whose `atoms` are those of one tile: K blocks 4i... are in
+    the atom `[tile, head, i]`. A payload `memref<...xDxf4E2M1FN>` lies packed in memory, two
+    elements a byte, the one of even column in the low four bits.
+
     Rows past `limit` read as zero whatever their scale is.
 
-    Example:
+    Examples:
 
     ```mlir
     %k = flamia.load_scaled %k_data[%row, %head, %c0], %k_scale[%tile, %head] limit %end along cols
        : memref<?x?x128xf8E4M3FN>, memref<?x?x512xf8E8M0FNU>
       -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
+    %k4 = flamia.load_scaled %k_fp4[%row, %head, %c0], %k_fp4_scale[%tile, %head] limit %end along cols
+       : memref<?x?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN>
+      -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
     ```
   }];
   let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,

@@ -25,6 +25,10 @@ std::pair<int64_t, int64_t> flamia::getTileShape(Type type) {
   return {tensor.getDimSize(0), tensor.getDimSize(1)};
 }
 
+int64_t flamia::getScaleUnit(Type scaleType) {
+  return isa<Float8E4M3FNType>(scaleType) ? 16 : 32;
+}
+
 /// Parses `A x B` into exactly two extents.
 static ParseResult parseTwoExtents(AsmParser &parser,
                                    SmallVectorImpl<int64_t> &extents,
@@ -79,6 +83,11 @@ LogicalResult ScaledType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (!isa<Float8E8M0FNUType, Float8E4M3FNType>(scaleType))
     return emitError() << "expected scale type f8E8M0FNU or f8E4M3FN, but got "
                        << scaleType;
+  bool isNvfp4 = isa<Float4E2M1FNType>(elementType);
+  if (isNvfp4 != isa<Float8E4M3FNType>(scaleType))
+    return emitError() << "expected f8E4M3FN or f8E5M2 by f8E8M0FNU, or "
+                          "f4E2M1FN by f8E4M3FN, but got "
+                       << elementType << " by " << scaleType;
   auto check = [&](StringRef axis, int64_t extent,
                    int64_t block) -> LogicalResult {
     if (extent != kDynamic && extent > maxTileExtent)
@@ -101,5 +110,11 @@ LogicalResult ScaledType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (failed(check("rows", rows, blockRows)) ||
       failed(check("columns", cols, blockCols)))
     return failure();
+  // What hardware takes: one scale for each 16 elements of the contraction.
+  if (isNvfp4 && blockRows != kDynamic && blockCols != kDynamic &&
+      blockRows % 16 != 0 && blockCols % 16 != 0)
+    return emitError() << "expected scale blocks of f4E2M1FN of a multiple of "
+                          "16 elements along one axis, but got "
+                       << blockRows << "x" << blockCols;
   return success();
 }

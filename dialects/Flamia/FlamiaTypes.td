@@ -20,10 +20,13 @@ def Flamia_ScaledType : TypeDef<Flamia_Dialect, "Scaled"> {
     Any extent may be `?` until `flamia-specialize` has bound the parameters; a block
     extent `?` means the whole tile extent.
 
-    - element: `f8E4M3FN`, `f8E5M2` or `f4E2M1FN`
-    - scale: `f8E8M0FNU` (a power of two) or `f8E4M3FN` (read as UE4M3)
+    - `f8E4M3FN` or `f8E5M2` by `f8E8M0FNU` (a power of two): MXFP8
+    - `f4E2M1FN` by `f8E4M3FN` (read as UE4M3; the sign is ignored): NVFP4, with blocks of a
+      multiple of 16 elements along the contraction. A second-level scale of the tensor
+      is no part of the value.
 
-    Example: `!flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>`
+    Examples: `!flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x32>`,
+    `!flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>`
   }];
   let parameters = (ins
     "int64_t":$rows, "int64_t":$cols,

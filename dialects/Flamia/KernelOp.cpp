@@ -309,6 +309,21 @@ static LogicalResult verifyArgumentAttributes(KernelOp kernel, StringRef name,
   for (StringRef name : {"flamia.original_factor", "flamia.original_with"})
     if (attributes.contains(name) && !attributes.contains("flamia.original"))
       return refuse(name, "together with 'flamia.original'");
+  if (Attribute only = attributes.get("flamia.only")) {
+    auto entries = dyn_cast<DictionaryAttr>(only);
+    bool ok = entries && !entries.empty();
+    for (NamedAttribute entry :
+         ok ? entries.getValue() : ArrayRef<NamedAttribute>()) {
+      Attribute values = kernel.getParameters().get(entry.getName());
+      auto list = dyn_cast_or_null<ArrayAttr>(values);
+      // A parameter that is bound may have another value.
+      ok &=
+          values && (list ? llvm::is_contained(list, entry.getValue())
+                          : values.getTypeID() == entry.getValue().getTypeID());
+    }
+    if (!ok)
+      return refuse("flamia.only", "parameters with one of their values");
+  }
   if (Attribute block = attributes.get("flamia.token_block")) {
     auto number = dyn_cast<IntegerAttr>(block);
     if (!memref || !number || number.getInt() < 1)

@@ -8,6 +8,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -39,21 +40,22 @@ static void writeGridTerm(llvm::json::OStream &json, Attribute term) {
 /// are known at launch only.
 static void writeWorkspace(llvm::json::OStream &json, DictionaryAttr arg) {
   StringRef element = str(arg, "element");
-  int64_t bytes = element.starts_with("f8") || element == "i8" ? 1
-                  : element.ends_with("16")                    ? 2
-                  : element == "i64"                           ? 8
-                                                               : 4;
+  int64_t bits = element.starts_with("f4")                      ? 4
+                 : element.starts_with("f8") || element == "i8" ? 8
+                 : element.ends_with("16")                      ? 16
+                 : element == "i64"                             ? 64
+                                                                : 32;
   auto dims = arg.getAs<ArrayAttr>("dims").getAsRange<IntegerAttr>();
   auto names = arg.getAs<ArrayAttr>("dim_names");
   SmallVector<StringRef> per;
   for (auto [index, dim] : llvm::enumerate(dims)) {
     if (dim.getInt() >= 0)
-      bytes *= dim.getInt();
+      bits *= dim.getInt();
     else
       per.push_back(cast<StringAttr>(names[index]).getValue());
   }
   json.attributeObject("workspace", [&] {
-    json.attribute("bytes", bytes);
+    json.attribute("bytes", llvm::divideCeil(bits, 8));
     json.attributeArray("per", [&] {
       for (StringRef name : per)
         json.value(name);

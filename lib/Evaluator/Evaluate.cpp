@@ -35,6 +35,9 @@ static llvm::Error checkArgument(StringRef name, Type type,
                    Twine(dim) + ", but got " + Twine(extent));
     elements *= extent;
   }
+  if (memref.getElementTypeBitWidth() < 8 && buffer.shape.back() % 2 != 0)
+    return error("argument '" + name + "': expected an even last extent, but " +
+                 "got " + Twine(buffer.shape.back()));
   int64_t bytes = elements * memref.getElementTypeBitWidth() / 8;
   if (int64_t(buffer.bytes.size()) != bytes)
     return error("argument '" + name + "': expected " + Twine(bytes) +

@@ -20,6 +20,11 @@ static llvm::Error error(const Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+/// Elements of a tensor in one numpy element: two for f4E2M1FN.
+static int64_t perNumpyElement(Type element) {
+  return isa<Float4E2M1FNType>(element) ? 2 : 1;
+}
+
 /// How numpy holds an element type.
 static std::pair<char, unsigned> numpyType(Type element) {
   unsigned bytes = std::max(1u, element.getIntOrFloatBitWidth() / 8);
@@ -48,6 +53,8 @@ static llvm::Expected<Buffer> readBuffer(StringRef path, StringRef name,
   }
   Buffer buffer;
   buffer.shape.assign(array->shape.begin(), array->shape.end());
+  if (!buffer.shape.empty())
+    buffer.shape.back() *= perNumpyElement(element);
   buffer.bytes = std::move(array->data);
   return buffer;
 }
@@ -147,8 +154,10 @@ llvm::Error evaluator::writeOutputs(KernelOp kernel, const Launch &launch) {
   for (const LaunchOutput &output : launch.outputs) {
     const Buffer &buffer =
         launch.arguments.find(output.argument)->second.buffer;
-    auto [kind, bytes] = numpyType(elementOf(kernel, output.argument));
+    Type element = elementOf(kernel, output.argument);
+    auto [kind, bytes] = numpyType(element);
     SmallVector<uint64_t> shape(buffer.shape.begin(), buffer.shape.end());
+    shape.back() /= perNumpyElement(element);
     files.push_back(
         {output.path, sim::encodeNpy(kind, bytes, shape, buffer.bytes)});
   }
@@ -157,6 +166,13 @@ llvm::Error evaluator::writeOutputs(KernelOp kernel, const Launch &launch) {
 
 /// Elements as numbers.
 static std::vector<double> numbersOf(const Buffer &buffer, Type element) {
+  if (isa<Float4E2M1FNType>(element)) {
+    std::vector<double> values;
+    for (uint8_t byte : buffer.bytes)
+      for (unsigned shift : {0, 4})
+        values.push_back(numerics::e2m1ToFloat(byte >> shift & 15));
+    return values;
+  }
   unsigned bytes = std::max(1u, element.getIntOrFloatBitWidth() / 8);
   std::vector<double> values(buffer.bytes.size() / bytes);
   for (size_t i = 0; i < values.size(); ++i) {

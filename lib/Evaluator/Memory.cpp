@@ -97,25 +97,42 @@ LogicalResult Machine::runLoad(LoadOp op) {
   return success();
 }
 
-/// Calls \p visit(scale index, byte of the array) for all blocks of a scaled
-/// tile, or (all) for every 32 elements of every row along the contraction.
+/// Element \p index of packed f4E2M1FN as a code, and back.
+static uint8_t readCode(const Buffer &buffer, int64_t index) {
+  return buffer.bytes[size_t(index / 2)] >> (index % 2 * 4) & 15;
+}
+
+static void writeCode(Buffer &buffer, int64_t index, uint8_t code) {
+  uint8_t &byte = buffer.bytes[size_t(index / 2)];
+  int shift = index % 2 * 4;
+  byte = uint8_t((byte & ~(15 << shift)) | code << shift);
+}
+
+/// Calls \p visit(row, column, byte of the array) for all blocks of a scaled
+/// tile of \p rows x \p cols: one step of rows and columns apart. \p unit
+/// elements along the contraction share a byte; arrays of rank 4 have the atoms
+/// of a tile in the third dimension.
 static LogicalResult
 forEachAtomByte(Operation *op, Buffer &scales, ArrayRef<int64_t> indices,
-                Axis along, int64_t rows, int64_t cols, int64_t rowStep,
-                int64_t colStep,
+                Axis along, int64_t unit, int64_t rows, int64_t cols,
+                int64_t rowStep, int64_t colStep,
                 llvm::function_ref<void(int64_t, int64_t, uint8_t &)> visit) {
   for (int64_t r = 0; r < rows; r += rowStep)
     for (int64_t c = 0; c < cols; c += colStep) {
       int64_t operandRow = along == Axis::Cols ? r : c;
-      int64_t block = (along == Axis::Cols ? c : r) / 32;
-      int64_t first = indices[0] + operandRow / 128;
-      int64_t second = indices[1] + block / 4;
-      if (indices[0] < 0 || indices[1] < 0 || first >= scales.shape[0] ||
-          second >= scales.shape[1])
-        return emitError(op->getLoc(), "scale atom [")
-               << first << ", " << second << "] is outside an array of "
-               << scales.shape[0] << " x " << scales.shape[1] << " atoms";
-      int64_t atom = first * scales.shape[1] + second;
+      int64_t block = (along == Axis::Cols ? c : r) / unit;
+      int64_t place[] = {indices[0] + operandRow / 128, indices[1], block / 4};
+      bool hasAtoms = scales.shape.size() == 4;
+      if (!hasAtoms)
+        place[1] += block / 4;
+      for (size_t d = 0; d < (hasAtoms ? 3 : 2); ++d)
+        if ((d < 2 && indices[d] < 0) || place[d] >= scales.shape[d])
+          return emitError(op->getLoc(), "scale atom [")
+                 << place[0] << ", " << place[1] << "] is outside an array of "
+                 << scales.shape[0] << " x " << scales.shape[1] << " atoms";
+      int64_t atom = place[0] * scales.shape[1] + place[1];
+      if (hasAtoms)
+        atom = atom * scales.shape[2] + place[2];
       visit(r, c,
             scales.bytes[size_t(
                 atom * 512 + numerics::off128x4(operandRow % 128, block % 4))]);
@@ -138,10 +155,15 @@ FailureOr<ScaledTile> Machine::loadPayload(LoadLike op) {
   if (failed(window))
     return failure();
   ScaledTile result(type);
-  for (int64_t r = 0; r < window->rows; ++r)
-    std::memcpy(&result.payload[size_t(r * type.getCols())],
-                buffer.bytes.data() + window->offset + r * window->rowStride,
-                size_t(window->cols));
+  bool isPacked = isa<Float4E2M1FNType>(type.getElementType());
+  for (int64_t r = 0; r < window->rows; ++r) {
+    uint8_t *to = &result.payload[size_t(r * type.getCols())];
+    int64_t from = window->offset + r * window->rowStride;
+    if (!isPacked)
+      std::memcpy(to, buffer.bytes.data() + from, size_t(window->cols));
+    for (int64_t c = 0; isPacked && c < window->cols; ++c)
+      to[c] = readCode(buffer, from + c);
+  }
   return result;
 }
 
@@ -154,7 +176,8 @@ LogicalResult Machine::runLoadScaled(LoadScaledOp op) {
     return failure();
   ScaledType type = op.getResult().getType();
   if (failed(forEachAtomByte(op, *slot(op.getScales()).buffer, scaleIndices,
-                             op.getAlong(), type.getRows(), type.getCols(),
+                             op.getAlong(), getScaleUnit(type.getScaleType()),
+                             type.getRows(), type.getCols(),
                              type.getBlockRows(), type.getBlockCols(),
                              [&](int64_t r, int64_t c, uint8_t &byte) {
                                result->scales[result->scaleIndex(r, c)] = byte;
@@ -209,10 +232,15 @@ LogicalResult Machine::runStorePayload(StorePayloadOp op) {
       op, buffer, indices, limit, value.type.getRows(), value.type.getCols());
   if (failed(window))
     return failure();
-  for (int64_t r = 0; r < window->rows; ++r)
-    std::memcpy(buffer.bytes.data() + window->offset + r * window->rowStride,
-                &value.payload[size_t(r * value.type.getCols())],
-                size_t(window->cols));
+  bool isPacked = isa<Float4E2M1FNType>(value.type.getElementType());
+  for (int64_t r = 0; r < window->rows; ++r) {
+    const uint8_t *from = &value.payload[size_t(r * value.type.getCols())];
+    int64_t to = window->offset + r * window->rowStride;
+    if (!isPacked)
+      std::memcpy(buffer.bytes.data() + to, from, size_t(window->cols));
+    for (int64_t c = 0; isPacked && c < window->cols; ++c)
+      writeCode(buffer, to + c, from[c]);
+  }
   return success();
 }
 
@@ -228,7 +256,7 @@ LogicalResult Machine::runStoreScales(StoreScalesOp op) {
   // rows and four blocks.
   auto roundUp = [](int64_t extent) { return (extent + 127) / 128 * 128; };
   int64_t own = integer(op.getRows());
-  return forEachAtomByte(op, target, indices, op.getAlong(), roundUp(rows),
+  return forEachAtomByte(op, target, indices, op.getAlong(), 32, roundUp(rows),
                          roundUp(cols), alongCols ? 1 : 32, alongCols ? 32 : 1,
                          [&](int64_t r, int64_t c, uint8_t &byte) {
                            bool exists = r < rows && c < cols && r < own;
@@ -243,7 +271,7 @@ LogicalResult Machine::runLoadExponents(LoadExponentsOp op) {
   auto [rows, cols] = getTileShape(op.getType());
   Tile to(rows, cols);
   if (failed(forEachAtomByte(op, *slot(op.getScales()).buffer, indices,
-                             Axis::Cols, rows, cols * 32, 1, 32,
+                             Axis::Cols, 32, rows, cols * 32, 1, 32,
                              [&](int64_t r, int64_t c, uint8_t &byte) {
                                to.at(r, c / 32) = exponentOf(byte);
                              })))
@@ -259,7 +287,7 @@ LogicalResult Machine::runStoreExponents(StoreExponentsOp op) {
   bool alongCols = op.getAlong() == Axis::Cols;
   int64_t rows = integer(op.getRows()), cols = integer(op.getCols());
   return forEachAtomByte(
-      op, *slot(op.getTarget()).buffer, indices, op.getAlong(), 128, 128,
+      op, *slot(op.getTarget()).buffer, indices, op.getAlong(), 32, 128, 128,
       alongCols ? 1 : 32, alongCols ? 32 : 1,
       [&](int64_t r, int64_t c, uint8_t &byte) {
         byte = numerics::e8m0One;

@@ -53,18 +53,19 @@ Error checkTensor(const RecordArgument &declared, const Argument &given) {
     return createStringError(name + " has rank " + Twine(given.extents.size()) +
                              ", expected " + Twine(declared.dims.size()) +
                              " for " + shapeText(declared));
-  uint64_t bytes = bytesOf(given.element);
-  for (size_t d = 0; d < declared.dims.size(); ++d) {
-    uint64_t extent = given.extents[d];
-    if (declared.dims[d] && *declared.dims[d] != extent)
+  for (size_t d = 0; d < declared.dims.size(); ++d)
+    if (uint64_t extent = given.extents[d];
+        declared.dims[d] && *declared.dims[d] != extent)
       return createStringError(name + " has extent " + Twine(extent) +
                                " in dimension " + Twine(d) + ", expected " +
                                Twine(*declared.dims[d]));
-    bool overflow = false;
-    bytes = SaturatingMultiply(bytes, extent, &overflow);
-    if (overflow || bytes > uint64_t(1) << 62)
-      return createStringError(name + " is larger than 2^62 bytes");
-  }
+  if (given.element == Element::F4E2M1FN && given.extents.back() % 2)
+    return createStringError(name + " has rows of " +
+                             Twine(given.extents.back()) +
+                             " f4E2M1FN, expected an even number");
+  uint64_t bytes = bytesOf(given.element, given.extents);
+  if (bytes > uint64_t(1) << 62)
+    return createStringError(name + " is larger than 2^62 bytes");
   if (bytes > given.bytes)
     return createStringError(name + " needs " + Twine(bytes) +
                              " bytes, its buffer has " + Twine(given.bytes));
@@ -214,8 +215,10 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
   if (rank != 2 && rank != 3)
     return createStringError(name + "expected rank 2 or 3, found " +
                              Twine(rank));
-  uint64_t elementBytes = bytesOf(tensor.element);
-  uint64_t columns = tensor.extents[rank - 1];
+  // Two elements of f4E2M1FN are a byte of the map.
+  bool isPacked = tensor.element == Element::F4E2M1FN;
+  uint64_t elementBytes = isPacked ? 1 : bitsOf(tensor.element) / 8;
+  uint64_t columns = tensor.extents[rank - 1] / (isPacked ? 2 : 1);
   uint64_t columnBytes = columns * elementBytes;
   uint64_t rowBytes = rank == 3 ? tensor.extents[1] * columnBytes : columnBytes;
   if (!rowBytes || columnBytes % 16)
@@ -228,7 +231,7 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
     return createStringError(name + "a token's row has " + Twine(rowBytes) +
                              " bytes, the limit is 2^34 - 16");
   TensorMapRecipe recipe;
-  recipe.element = tensor.element;
+  recipe.element = isPacked ? Element::I8 : tensor.element;
   recipe.address = tensor.address;
   recipe.swizzle = swizzle.str();
   recipe.dims = {columns};

@@ -157,6 +157,7 @@ int tensorMapType(Element element) {
     return 5;
   case Element::F8E4M3FN:
   case Element::F8E8M0FNU:
+  case Element::F4E2M1FN:
   case Element::I8:
     return 0;
   }

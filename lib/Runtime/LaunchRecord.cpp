@@ -26,19 +26,20 @@ namespace {
 struct ElementInfo {
   Element element;
   const char *name;
-  unsigned bytes;
+  unsigned bits;
   char numpyKind;
 };
 
 constexpr ElementInfo elementInfos[] = {
-    {Element::F32, "f32", 4, 'f'},
-    {Element::BF16, "bf16", 2, 'u'},
-    {Element::F16, "f16", 2, 'f'},
-    {Element::F8E4M3FN, "f8E4M3FN", 1, 'u'},
-    {Element::F8E8M0FNU, "f8E8M0FNU", 1, 'u'},
-    {Element::I8, "i8", 1, 'u'},
-    {Element::I32, "i32", 4, 'i'},
-    {Element::I64, "i64", 8, 'i'},
+    {Element::F32, "f32", 32, 'f'},
+    {Element::BF16, "bf16", 16, 'u'},
+    {Element::F16, "f16", 16, 'f'},
+    {Element::F8E4M3FN, "f8E4M3FN", 8, 'u'},
+    {Element::F8E8M0FNU, "f8E8M0FNU", 8, 'u'},
+    {Element::F4E2M1FN, "f4E2M1FN", 4, 'u'},
+    {Element::I8, "i8", 8, 'u'},
+    {Element::I32, "i32", 32, 'i'},
+    {Element::I64, "i64", 64, 'i'},
 };
 
 const ElementInfo &infoOf(Element element) {
@@ -217,6 +218,9 @@ private:
       reader.fail("expected 'dim_names'" + reader.at() + " to hold " +
                   Twine(argument.dims.size()) + " names, found " +
                   Twine(argument.dimNames.size()));
+    if (argument.element == Element::F4E2M1FN &&
+        (argument.dims.empty() || argument.dims.back().value_or(0) % 2))
+      reader.fail("expected an even last extent of f4E2M1FN" + reader.at());
     std::string access = reader.string("access");
     if (access == "read")
       argument.access = Access::Read;
@@ -244,16 +248,16 @@ private:
     std::vector<std::string> statedNames;
     for (size_t i = 0; per && i < per->size(); ++i)
       statedNames.push_back((*per)[i].getAsString().value_or("").str());
-    uint64_t bytes = bytesOf(argument.element);
+    std::vector<uint64_t> known;
     std::vector<std::string> names;
     for (size_t d = 0; d < argument.dims.size(); ++d) {
       if (argument.dims[d])
-        bytes = SaturatingMultiply(bytes, *argument.dims[d]);
+        known.push_back(*argument.dims[d]);
       else
         names.push_back(d < argument.dimNames.size() ? argument.dimNames[d]
                                                      : "");
     }
-    if (bytes != stated || names != statedNames)
+    if (bytesOf(argument.element, known) != stated || names != statedNames)
       inner.fail("argument '" + argument.name +
                  "' has another size in 'workspace' than in 'dims'");
   }
@@ -373,10 +377,37 @@ private:
 
 StringRef runtime::nameOf(Element element) { return infoOf(element).name; }
 
-unsigned runtime::bytesOf(Element element) { return infoOf(element).bytes; }
+unsigned runtime::bitsOf(Element element) { return infoOf(element).bits; }
+
+uint64_t runtime::bytesOf(Element element, ArrayRef<uint64_t> extents) {
+  // The last extent first: a row is whole bytes.
+  uint64_t bytes = bitsOf(element);
+  for (size_t d = extents.size(); d-- > 0;) {
+    bytes = SaturatingMultiply(bytes, extents[d]);
+    if (d + 1 == extents.size())
+      bytes = divideCeil(bytes, 8);
+  }
+  return extents.empty() ? divideCeil(bytes, 8) : bytes;
+}
 
 std::pair<char, unsigned> runtime::numpyTypeOf(Element element) {
-  return {infoOf(element).numpyKind, infoOf(element).bytes};
+  return {infoOf(element).numpyKind, std::max(1u, infoOf(element).bits / 8)};
+}
+
+std::vector<uint64_t> runtime::numpyShapeOf(Element element,
+                                            ArrayRef<uint64_t> extents) {
+  std::vector<uint64_t> shape = extents.vec();
+  if (element == Element::F4E2M1FN && !shape.empty())
+    shape.back() /= 2;
+  return shape;
+}
+
+std::vector<uint64_t> runtime::extentsOfNumpy(Element element,
+                                              ArrayRef<uint64_t> shape) {
+  std::vector<uint64_t> extents = shape.vec();
+  if (element == Element::F4E2M1FN && !extents.empty())
+    extents.back() *= 2;
+  return extents;
 }
 
 std::optional<Element> runtime::parseElement(StringRef name) {

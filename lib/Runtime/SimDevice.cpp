@@ -104,6 +104,7 @@ const char *tensorMapType(Element element) {
     return "s64";
   case Element::F8E4M3FN:
   case Element::F8E8M0FNU:
+  case Element::F4E2M1FN:
   case Element::I8:
     return "u8";
   }
@@ -190,9 +191,7 @@ SimKernel::prepare(ArrayRef<Argument> arguments) {
       continue;
     SimTensor tensor;
     tensor.address = argument.address;
-    tensor.bytes = bytesOf(argument.element);
-    for (uint64_t extent : argument.extents)
-      tensor.bytes *= extent;
+    tensor.bytes = bytesOf(argument.element, argument.extents);
     tensor.access =
         record().arguments[record().findArgument(argument.name)].access;
     prepared->tensors.push_back(tensor);

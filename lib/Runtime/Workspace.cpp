@@ -45,9 +45,7 @@ struct LayoutBuilder {
     WorkspaceTensor tensor;
     tensor.name = name.str();
     tensor.element = element;
-    tensor.bytes = bytesOf(element);
-    for (uint64_t extent : extents)
-      tensor.bytes *= extent;
+    tensor.bytes = bytesOf(element, extents);
     tensor.extents = std::move(extents);
     tensor.saved = saved;
     tensor.offset = layout.bytes;

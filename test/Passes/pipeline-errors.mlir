@@ -52,12 +52,12 @@ flamia.kernel @columns(%a: memref<?x128xbf16>, %b: memref<?x24xbf16>, %o: memref
 
 // -----
 
-!x4 = !flamia.scaled<128x128, f4E2M1FN by f8E8M0FNU per 1x32>
-!x4T = !flamia.scaled<128x128, f4E2M1FN by f8E8M0FNU per 32x1>
-flamia.kernel @f4(%x: memref<?x128xf4E2M1FN>, %xs: memref<?x?x512xf8E8M0FNU>, %o: memref<?x128xf32>) parameters {} grid(1) {
+!x4 = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+!x4T = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1>
+flamia.kernel @f4(%x: memref<?x128xf4E2M1FN>, %xs: memref<?x?x2x512xf8E4M3FN>, %o: memref<?x128xf32>) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %zero = arith.constant dense<0.0> : tensor<128x128xf32>
-  %t = flamia.load_scaled %x[%c0, %c0], %xs[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x512xf8E8M0FNU> -> !x4
+  %t = flamia.load_scaled %x[%c0, %c0], %xs[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !x4
   %tT = flamia.transpose %t : !x4 -> !x4T
   // expected-error@+1 {{expected two scaled operands of 8-bit elements with f8E8M0FNU scales, but got}}
   %d = flamia.dot %t, %tT, %zero : !x4, !x4T -> tensor<128x128xf32>

@@ -127,3 +127,39 @@ flamia.kernel @block_does_not_divide(%x: memref<?x?xf8E4M3FN> {flamia.dims = ["r
     -> !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x32>
   flamia.return
 }
+
+// -----
+
+flamia.kernel @uses_other_format(%x: memref<?x64xf32> {flamia.only = {format = "nvfp4"}}, %y: memref<?x64xf32>)
+    parameters {format = ["mxfp8", "nvfp4"]} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{uses argument 'x', which exists only with format=nvfp4, but it is mxfp8}}
+  %t = flamia.load %x[%c0, %c0] : memref<?x64xf32> -> tensor<128x64xf32>
+  flamia.store %t, %y[%c0, %c0] : tensor<128x64xf32>, memref<?x64xf32>
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{the grid names argument 'x', which exists only with causal=false, but it is true}}
+flamia.kernel @grid_of_other(%x: memref<?x64xf32> {flamia.only = {causal = false}}) parameters {causal = [true, false]} grid(x[0]) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.derived_from' of argument 'm' to be the name of an argument, but got "x"}}
+flamia.kernel @derived_from_other(%x: memref<?x64xf32> {flamia.only = {causal = false}}, %m: memref<?xf32> {flamia.derived_from = "x"})
+    parameters {causal = [true, false]} grid(1) {
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @atoms(%x: memref<?x?xf4E2M1FN> {flamia.dims = ["rows", "n"]}, %s: memref<?x?x2x512xf8E4M3FN>) parameters {n = [64]} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{expected the number of atoms of a tile's scales to equal its known extent, but got 2 and 1}}
+  %q = flamia.load_scaled %x[%c0, %c0], %s[%c0, %c0] along cols : memref<?x?xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN>
+    -> !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>
+  flamia.return
+}

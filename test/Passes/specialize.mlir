@@ -108,3 +108,40 @@ flamia.kernel @unifies_exponents(%x: memref<?x?xf32> {flamia.dims = ["rows", "n"
   flamia.store %z, %x[%c0, %c0] : tensor<?x?xf32>, memref<?x?xf32>
   flamia.return
 }
+
+// Arguments of other formats go, and what is said of them; conditions go from those that stay.
+// RUN: flamia-opt %s --flamia-specialize=params=format=nvfp4 | FileCheck %s --check-prefix=NVFP4
+// CHECK-LABEL: flamia.kernel @selects(
+// CHECK-SAME: %x: memref<?x{{128|64}}xf8E4M3FN> {flamia.dims = ["rows", "n"]}, %xs: memref<?x?x512xf8E8M0FNU>, %o: memref<?x?xf32> {flamia.depends = {x = "<="}})
+// CHECK-NOT: f4E2M1FN
+// NVFP4-LABEL: flamia.kernel @selects(
+// NVFP4-SAME: %y: memref<?x128xf4E2M1FN> {flamia.dims = ["rows", "n"]}, %ys: memref<?x?x2x512xf8E4M3FN>, %g: f32, %o: memref<?x?xf32> {flamia.depends = {y = "<="}})
+// NVFP4-SAME: parameters {causal = true, format = "nvfp4", n = 128 : i64}
+flamia.kernel @selects(%x: memref<?x?xf8E4M3FN> {flamia.dims = ["rows", "n"], flamia.only = {format = "mxfp8"}},
+    %xs: memref<?x?x512xf8E8M0FNU> {flamia.only = {format = "mxfp8"}},
+    %y: memref<?x?xf4E2M1FN> {flamia.dims = ["rows", "n"], flamia.only = {format = "nvfp4"}},
+    %ys: memref<?x?x?x512xf8E4M3FN> {flamia.only = {format = "nvfp4"}}, %g: f32 {flamia.only = {format = "nvfp4", causal = true}},
+    %o: memref<?x?xf32> {flamia.depends = {x = "<=", y = "<="}})
+    parameters {n = [128, 64], format = ["mxfp8", "nvfp4"], causal = [true, false]} grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  %nvfp4 = flamia.param "format" is "nvfp4" : i1
+  %a8 = flamia.load_scaled %x[%c0, %c0], %xs[%c0, %c0] along cols : memref<?x?xf8E4M3FN>, memref<?x?x512xf8E8M0FNU>
+    -> !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
+  %b8 = flamia.transpose %a8 : !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?> -> !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per ?x1>
+  %s8 = flamia.dot %a8, %b8, %zero : !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>, !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per ?x1> -> tensor<128x128xf32>
+  // NVFP4-NOT: f8E8M0FNU
+  // NVFP4: flamia.load_scaled %y{{.*}} -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+  %a4 = flamia.load_scaled %y[%c0, %c0], %ys[%c0, %c0] along cols : memref<?x?xf4E2M1FN>, memref<?x?x?x512xf8E4M3FN>
+    -> !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>
+  // NVFP4: flamia.transpose %{{.*}} -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1>
+  %b4 = flamia.transpose %a4 : !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16> -> !flamia.scaled<?x128, f4E2M1FN by f8E4M3FN per 16x1>
+  %s4 = flamia.dot %a4, %b4, %zero : !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>, !flamia.scaled<?x128, f4E2M1FN by f8E4M3FN per 16x1> -> tensor<128x128xf32>
+  %causal = flamia.param "causal" : i1
+  %gs = flamia.full %g : tensor<128x128xf32>
+  %g4 = arith.mulf %s4, %gs : tensor<128x128xf32>
+  %t4 = arith.select %causal, %g4, %s4 : tensor<128x128xf32>
+  %s = arith.select %nvfp4, %t4, %s8 : tensor<128x128xf32>
+  flamia.store %s, %o[%c0, %c0] : tensor<128x128xf32>, memref<?x?xf32>
+  flamia.return
+}

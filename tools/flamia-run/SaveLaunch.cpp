@@ -35,15 +35,15 @@ Access accessOf(const LaunchPlan::Step &step, const Argument &argument) {
 } // namespace
 
 Error LaunchSaver::saveTensor(const Argument &argument, StringRef path) {
-  uint64_t bytes = bytesOf(argument.element);
-  for (uint64_t extent : argument.extents)
-    bytes *= extent;
+  uint64_t bytes = bytesOf(argument.element, argument.extents);
   std::vector<uint8_t> data(bytes);
   if (Error error = device.download(data.data(), argument.address, bytes))
     return error;
   auto [kind, elementBytes] = numpyTypeOf(argument.element);
   set.files.push_back(
-      {path.str(), sim::encodeNpy(kind, elementBytes, argument.extents, data)});
+      {path.str(),
+       sim::encodeNpy(kind, elementBytes,
+                      numpyShapeOf(argument.element, argument.extents), data)});
   return Error::success();
 }
 

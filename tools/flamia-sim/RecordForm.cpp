@@ -38,6 +38,7 @@ static StringRef tensorMapType(runtime::Element element) {
     return "f16";
   case runtime::Element::F8E4M3FN:
   case runtime::Element::F8E8M0FNU:
+  case runtime::Element::F4E2M1FN:
   case runtime::Element::I8:
     return "u8";
   case runtime::Element::I32:
@@ -110,7 +111,9 @@ Error LaunchFile::loadRecordForm(const json::Object &root) {
     if (!(*b)->address)
       mapBuffer(**b);
     arguments.push_back(runtime::Argument::tensor(
-        name, (*b)->address, argument.element, array.shape, array.data.size()));
+        name, (*b)->address, argument.element,
+        runtime::extentsOfNumpy(argument.element, array.shape),
+        array.data.size()));
   }
   Expected<runtime::BoundLaunch> bound =
       runtime::bindArguments(*record, arguments);

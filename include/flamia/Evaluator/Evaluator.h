@@ -21,7 +21,8 @@
 namespace flamia::evaluator {
 
 /// A global tensor: row-major elements of the kernel argument's type. Elements
-/// take 1 byte (f8), 2 (bf16, f16) or 4 (f32, i32).
+/// take half a byte (f4, even columns in the low four bits; the last extent is
+/// even), 1 byte (f8), 2 (bf16, f16) or 4 (f32, i32).
 struct Buffer {
   std::vector<int64_t> shape;
   std::vector<uint8_t> bytes;

@@ -27,15 +27,35 @@ namespace runtime {
 /// Version of the record that this library reads.
 inline constexpr int64_t launchRecordVersion = 1;
 
-enum class Element { F32, BF16, F16, F8E4M3FN, F8E8M0FNU, I8, I32, I64 };
+enum class Element {
+  F32,
+  BF16,
+  F16,
+  F8E4M3FN,
+  F8E8M0FNU,
+  F4E2M1FN, ///< two a byte, the one of even index in the low four bits
+  I8,
+  I32,
+  I64
+};
 
 /// "f32", "bf16", ... as written in records.
 llvm::StringRef nameOf(Element element);
 std::optional<Element> parseElement(llvm::StringRef name);
-unsigned bytesOf(Element element);
+/// Bits of one element.
+unsigned bitsOf(Element element);
+/// Bytes of a tensor of these extents, at most UINT64_MAX.
+uint64_t bytesOf(Element element, llvm::ArrayRef<uint64_t> extents);
 /// Kind ('f', 'i', 'u') and bytes of the NumPy type that carries the element in
-/// .npy files: bf16 travels as uint16, 8-bit formats as uint8.
+/// .npy files: bf16 travels as uint16, 8-bit formats as uint8, and two elements
+/// of f4E2M1FN as one uint8.
 std::pair<char, unsigned> numpyTypeOf(Element element);
+/// Shape of the NumPy array that carries a tensor of these extents: the last
+/// one is halved for f4E2M1FN. And back.
+std::vector<uint64_t> numpyShapeOf(Element element,
+                                   llvm::ArrayRef<uint64_t> extents);
+std::vector<uint64_t> extentsOfNumpy(Element element,
+                                     llvm::ArrayRef<uint64_t> shape);
 
 enum class Access { Read, Write, ReadWrite };
 
@@ -118,7 +138,9 @@ struct Argument {
   bool isTensor = true;
   uint64_t address = 0; ///< Device address, a multiple of 16.
   Element element = Element::F32;
-  std::vector<uint64_t> extents; ///< Outermost first, contiguous, C order.
+  /// In elements, outermost first, contiguous, C order. The last one of
+  /// f4E2M1FN is even.
+  std::vector<uint64_t> extents;
   /// Bytes that belong to the caller at `address`; the tensor must fit.
   uint64_t bytes = UINT64_MAX;
   double scalar = 0; ///< Value of a scalar, converted to the record's type.
@@ -133,6 +155,7 @@ struct Argument {
 /// Box elements outside dims read as zero; that is how the rows at and after a
 /// document's end vanish (two extra dimensions, docs/launch-record.md).
 struct TensorMapRecipe {
+  /// Of the map, not of the tensor: f4E2M1FN travels as bytes of two.
   Element element = Element::F32;
   uint64_t address = 0;
   std::vector<uint64_t> dims;

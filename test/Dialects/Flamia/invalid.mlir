@@ -621,13 +621,13 @@ flamia.kernel @dot_k_16() parameters {} grid(1) {
 
 // -----
 
-flamia.kernel @dot_scale_types(%x: memref<?x?xf4E2M1FN>, %s: memref<?x?x512xf8E4M3FN>) parameters {} grid(1) {
+flamia.kernel @dot_scale_types(%x: memref<?x?xf4E2M1FN>, %s: memref<?x?x?x512xf8E4M3FN>) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %f0 = arith.constant 0.0 : f32
   %t = flamia.full %f0 : tensor<128x128xf32>
   %q = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
   %z = flamia.full %f0 : tensor<128x128xf32>
-  %a = flamia.load_scaled %x[%c0, %c0], %s[%c0, %c0] along cols : memref<?x?xf4E2M1FN>, memref<?x?x512xf8E4M3FN> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+  %a = flamia.load_scaled %x[%c0, %c0], %s[%c0, %c0] along cols : memref<?x?xf4E2M1FN>, memref<?x?x?x512xf8E4M3FN> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
   %p = flamia.transpose %q : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1>
   // expected-error @+1 {{expected one scale type, but got 'f8E4M3FN' and 'f8E8M0FNU'}}
   %d = flamia.dot %a, %p, %z : !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>, !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 32x1> -> tensor<128x128xf32>
@@ -1223,3 +1223,69 @@ func.func @reduce_rows_by(%x: tensor<128x1xf32>) {
 
 // expected-error @+1 {{expected 'flamia.token_block' of argument 'x' to be a number of tokens of a tensor, but got 0 : i64}}
 flamia.kernel @token_block(%x: memref<?x64xf8E4M3FN> {flamia.token_block = 0}) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected f8E4M3FN or f8E5M2 by f8E8M0FNU, or f4E2M1FN by f8E4M3FN, but got 'f4E2M1FN' by 'f8E8M0FNU'}}
+flamia.kernel @mxfp4(%x: !flamia.scaled<128x128, f4E2M1FN by f8E8M0FNU per 1x32>) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected f8E4M3FN or f8E5M2 by f8E8M0FNU, or f4E2M1FN by f8E4M3FN, but got 'f8E4M3FN' by 'f8E4M3FN'}}
+flamia.kernel @fp8_by_fp8(%x: !flamia.scaled<128x128, f8E4M3FN by f8E4M3FN per 1x16>) parameters {} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected scale blocks of f4E2M1FN of a multiple of 16 elements along one axis, but got 1x8}}
+flamia.kernel @nvfp4_block(%x: !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x8>) parameters {} grid(1) { flamia.return }
+
+// -----
+
+flamia.kernel @nvfp4_scales_rank(%x: memref<?x128xf4E2M1FN>, %s: memref<?x?x512xf8E4M3FN>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{expected 'scales' to be [tiles, heads, 2, 512], but got 'memref<?x?x512xf8E4M3FN>'}}
+  %q = flamia.load_scaled %x[%c0, %c0], %s[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x512xf8E4M3FN> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @nvfp4_scales_atoms(%x: memref<?x64xf4E2M1FN>, %s: memref<?x?x2x512xf8E4M3FN>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{expected 'scales' to be [tiles, heads, 1, 512], but got 'memref<?x?x2x512xf8E4M3FN>'}}
+  %q = flamia.load_scaled %x[%c0, %c0], %s[%c0, %c0] along cols : memref<?x64xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !flamia.scaled<128x64, f4E2M1FN by f8E4M3FN per 1x16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @nvfp4_scales_unbound(%x: memref<?x?xf4E2M1FN>, %s: memref<?x?x?x256xf8E4M3FN>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{expected 'scales' to be [tiles, heads, atoms, 512], but got 'memref<?x?x?x256xf8E4M3FN>'}}
+  %q = flamia.load_scaled %x[%c0, %c0], %s[%c0, %c0] along cols : memref<?x?xf4E2M1FN>, memref<?x?x?x256xf8E4M3FN> -> !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @nvfp4_scales_of_tokens(%x: memref<?x128xf4E2M1FN>, %s: memref<?x?x2x512xf8E4M3FN>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{expected scale block of 'the tile' to be a multiple of 16 elements along cols, but got 1}}
+  %q = flamia.load_scaled %x[%c0, %c0], %s[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1>
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.only' of argument 'x' to be parameters with one of their values, but got {format = "bf16"}}}
+flamia.kernel @only_value(%x: memref<?x64xf32> {flamia.only = {format = "bf16"}}) parameters {format = ["mxfp8", "nvfp4"]} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.only' of argument 'x' to be parameters with one of their values, but got {mode = "nvfp4"}}}
+flamia.kernel @only_parameter(%x: memref<?x64xf32> {flamia.only = {mode = "nvfp4"}}) parameters {format = ["mxfp8", "nvfp4"]} grid(1) { flamia.return }
+
+// -----
+
+// expected-error @+1 {{expected 'flamia.only' of argument 'x' to be parameters with one of their values, but got {}}}
+flamia.kernel @only_nothing(%x: memref<?x64xf32> {flamia.only = {}}) parameters {format = ["mxfp8", "nvfp4"]} grid(1) { flamia.return }

@@ -171,3 +171,19 @@ flamia.kernel @folded(%q: memref<?x?x64xf8E4M3FN> {flamia.dims = ["tokens", "hea
     parameters {} grid(1) {
   flamia.return
 }
+
+// NVFP4: packed payloads, scales with the atoms of a tile, arguments of one format only.
+// CHECK-LABEL: flamia.kernel @nvfp4(
+// CHECK-SAME: %data: memref<?x?x128xf4E2M1FN> {flamia.only = {format = "nvfp4"}}
+flamia.kernel @nvfp4(%data: memref<?x?x128xf4E2M1FN> {flamia.only = {format = "nvfp4"}}, %scale: memref<?x?x2x512xf8E4M3FN> {flamia.only = {format = "nvfp4"}})
+    parameters {format = ["mxfp8", "nvfp4"]} grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  // CHECK: !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+  %q = flamia.load_scaled %data[%c0, %c0, %c0], %scale[%c0, %c0] along cols
+     : memref<?x?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+  %qT = flamia.transpose %q : !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1>
+  // CHECK: flamia.dot {{.*}}, !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1> -> tensor<128x128xf32>
+  %s = flamia.dot %q, %qT, %zero : !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>, !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1> -> tensor<128x128xf32>
+  flamia.return
+}

@@ -268,9 +268,7 @@ TEST(BackwardMemory, RecordsStateTheWorkspace) {
       std::string name = argument.name;
       if (llvm::StringRef(step.name).consume_front("quantize_"))
         name = step.name.substr(9) + "_" + name;
-      uint64_t bytes = bytesOf(argument.element);
-      for (uint64_t extent : argument.extents)
-        bytes *= extent;
+      uint64_t bytes = bytesOf(argument.element, argument.extents);
       EXPECT_TRUE(stated.insert({name, bytes}).second) << name;
     }
   };

@@ -290,3 +290,71 @@ TEST(BindArguments, RefusesByName) {
             "argument 'count' is 4000000000.00, expected an integer that fits "
             "i32");
 }
+
+TEST(PackedElements, SizesAndShapes) {
+  EXPECT_EQ(bitsOf(Element::F4E2M1FN), 4u);
+  EXPECT_EQ(bytesOf(Element::F4E2M1FN, {300, 2, 128}), 300u * 2 * 64);
+  EXPECT_EQ(bytesOf(Element::F32, {3, 5}), 60u);
+  EXPECT_EQ(bytesOf(Element::F8E4M3FN, {}), 1u);
+  EXPECT_EQ(bytesOf(Element::I64, {uint64_t(1) << 62, 8}), UINT64_MAX);
+  EXPECT_EQ(numpyTypeOf(Element::F4E2M1FN), std::pair('u', 1u));
+  using Shape = std::vector<uint64_t>;
+  EXPECT_EQ(numpyShapeOf(Element::F4E2M1FN, {300, 2, 128}),
+            (Shape{300, 2, 64}));
+  EXPECT_EQ(extentsOfNumpy(Element::F4E2M1FN, {300, 2, 64}),
+            (Shape{300, 2, 128}));
+  EXPECT_EQ(numpyShapeOf(Element::BF16, {300, 128}), (Shape{300, 128}));
+  EXPECT_EQ(extentsOfNumpy(Element::I8, {7}), (Shape{7}));
+}
+
+TEST(PackedElements, Records) {
+  auto packed = [](const std::string &dims, const std::string &bytes) {
+    std::string text = with("\"f8E4M3FN\"", "\"f4E2M1FN\"");
+    text.replace(text.find("null, null, 128"), 15, "null, null, " + dims);
+    return text.replace(text.find("\"bytes\": 128"), 12, "\"bytes\": " + bytes);
+  };
+  LaunchRecord record =
+      llvm::cantFail(LaunchRecord::parse(packed("128", "64"), "r.json"));
+  EXPECT_EQ(record.arguments[0].element, Element::F4E2M1FN);
+  EXPECT_EQ(parseError(packed("128", "128")),
+            "r.json: argument 'x' has another size in 'workspace' than in "
+            "'dims'");
+  EXPECT_EQ(parseError(packed("127", "64")),
+            "r.json: expected an even last extent of f4E2M1FN of args[0]");
+
+  // A map of bytes: 64 for the 128 elements of a row and head.
+  std::vector<Argument> arguments = sampleArguments();
+  arguments[0].element = Element::F4E2M1FN;
+  arguments[0].bytes = 300 * 2 * 64;
+  Argument tensor = arguments[0];
+  TensorMapRecipe map = llvm::cantFail(raggedTensorMap(tensor, 128, 64, "64B"));
+  EXPECT_EQ(map.element, Element::I8);
+  EXPECT_EQ(map.dims, (std::vector<uint64_t>{64, 2, 1u << 30, 1u << 31,
+                                             uint64_t(1) << 31}));
+  EXPECT_EQ(map.strides,
+            (std::vector<uint64_t>{64, 128, 128, (uint64_t(1) << 34) - 128}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 1, 128, 1, 1}));
+
+  EXPECT_TRUE(bool(bindArguments(record, arguments)));
+  arguments[0].bytes -= 1;
+  llvm::Expected<BoundLaunch> bound = bindArguments(record, arguments);
+  ASSERT_FALSE(bool(bound));
+  EXPECT_EQ(llvm::toString(bound.takeError()),
+            "argument 'x' needs 38400 bytes, its buffer has 38399");
+}
+
+TEST(PackedElements, OddRowsAreRefused) {
+  std::string text = with("\"f8E4M3FN\"", "\"f4E2M1FN\"");
+  text.replace(text.find("null, null, 128"), 15, "null, null, null");
+  text.replace(text.find("\"bytes\": 128"), 12, "\"bytes\": 1");
+  text.replace(text.find("[\"tokens\", \"heads\"]}}"), 21,
+               "[\"tokens\", \"heads\", \"\"]}}");
+  LaunchRecord record = llvm::cantFail(LaunchRecord::parse(text, "r.json"));
+  std::vector<Argument> arguments = sampleArguments();
+  arguments[0].element = Element::F4E2M1FN;
+  arguments[0].extents[2] = 127;
+  llvm::Expected<BoundLaunch> bound = bindArguments(record, arguments);
+  ASSERT_FALSE(bool(bound));
+  EXPECT_EQ(llvm::toString(bound.takeError()),
+            "argument 'x' has rows of 127 f4E2M1FN, expected an even number");
+}
