@@ -11,6 +11,7 @@
 !data = memref<?x?x?xf8E4M3FN>
 !scale = memref<?x?x512xf8E8M0FNU>
 !bf16 = memref<?x?x?xbf16>
+!bf16_strided = memref<?x?x?xbf16, strided<[?, ?, 1]>>
 !local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
 !localT = !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per ?x1>
 !block = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 32x32>
@@ -20,7 +21,7 @@ flamia.kernel @attention_fwd(
     %q_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
     %k_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"]}, %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]},
     %v_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.original = "v_bf16"},
-    %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_bf16: !bf16 {flamia.dims = ["tokens", "kv_heads", "head_dim"]},
+    %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_bf16: !bf16_strided {flamia.dims = ["tokens", "kv_heads", "head_dim"]},
     %work: memref<?x4xi32>, %softmax_scale: f32,
     %o: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {q_data = "<=", k_data = "<= if causal", v_data = "<= if causal"}},
     %lse: memref<?x?xf32> {flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},

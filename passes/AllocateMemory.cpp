@@ -8,6 +8,8 @@
 
 #include "passes/Passes.h"
 #include "passes/Roles/ChannelRun.h"
+#include "passes/Roles/TileUses.h"
+#include "passes/Staging.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -23,9 +25,24 @@ using namespace mlir;
 using namespace flamia;
 using namespace flamia::tcgen;
 
+int64_t flamia::stagedSpan(Type tile) {
+  auto [rows, cols] = getTileShape(tile);
+  Type element = isa<ScaledType>(tile)
+                     ? cast<ScaledType>(tile).getElementType()
+                     : cast<RankedTensorType>(tile).getElementType();
+  int64_t bytes = cols * element.getIntOrFloatBitWidth() / 8;
+  if (rows != 128)
+    return 0;
+  if (bytes % 128 == 0)
+    return 128;
+  return bytes == 64 || bytes == 32 ? bytes : 0;
+}
+
 namespace {
 
 constexpr int64_t kSmemLimit = 232448;
+/// Half of an SM's, without the 1 KB that the system takes for each CTA.
+constexpr int64_t kSmemOfHalf = 228 * 1024 / 2 - 1024;
 constexpr int64_t kTmemColumns = 512;
 /// Dynamic shared memory is aligned at run time.
 constexpr int64_t kAlignmentBytes = 1024;
@@ -208,9 +225,14 @@ struct AllocateMemoryPass
       (alloc.getType().getSpace() == Space::Smem ? smem : tmem).add(alloc);
 
     Builder builder(&getContext());
-    FailureOr<int64_t> bytes = placeSmem(kernel, smem);
+    int64_t staging = stagingBytes(kernel);
+    FailureOr<int64_t> bytes = placeSmem(kernel, smem, staging);
     if (failed(bytes))
       return failure();
+    if (staging) {
+      kernel->setAttr(kStagingOffset, builder.getI64IntegerAttr(*bytes));
+      *bytes += staging;
+    }
     FailureOr<int64_t> columns = placeTmem(kernel, tmem);
     if (failed(columns))
       return failure();
@@ -228,18 +250,46 @@ struct AllocateMemoryPass
     return success();
   }
 
+  /// Whether the kernel only moves and changes tiles: two of its CTAs should
+  /// share an SM, so that one computes while the other waits.
+  static bool isStreaming(KernelOp kernel) {
+    return !kernel
+                .walk([](Operation *op) {
+                  return isa<MmaOp>(op) ? WalkResult::interrupt()
+                                        : WalkResult::advance();
+                })
+                .wasInterrupted();
+  }
+
+  /// Room in which each warp turns 32 rows into whole lines on their way to
+  /// global memory (ConvertFlamiaToNVVMMemory.cpp). Kernels with products have
+  /// no room to spare, and are not bound by what they store.
+  static int64_t stagingBytes(KernelOp kernel) {
+    if (!isStreaming(kernel) || kernel.getOps<RoleOp>().empty())
+      return 0;
+    int64_t bytes = 0;
+    kernel.walk([&](Operation *op) {
+      if (isa<StoreOp, StorePayloadOp>(op))
+        bytes = std::max(bytes, stagedSpan(op->getOperand(0).getType()));
+    });
+    return 128 * bytes;
+  }
+
   /// Bytes of all buffers, rounded up for the barriers behind them.
-  FailureOr<int64_t> placeSmem(KernelOp kernel, Memory &smem) {
+  FailureOr<int64_t> placeSmem(KernelOp kernel, Memory &smem, int64_t staging) {
+    bool streams = staging > 0;
     for (;;) {
-      int64_t others = barrierBytes(kernel) + kAlignmentBytes;
+      int64_t others = barrierBytes(kernel) + kAlignmentBytes + staging;
       int64_t limit = kSmemLimit - others;
       FailureOr<int64_t> end = smem.place();
       if (failed(end))
         return failure();
-      if (*end <= limit)
-        return llvm::alignTo(*end, 128);
-      if (shortenRing(kernel))
+      bool isFull = *end > limit;
+      bool tooWide = streams && *end + others > kSmemOfHalf;
+      if ((isFull || tooWide) && shortenRing(kernel, isFull))
         continue;
+      if (!isFull)
+        return llvm::alignTo(*end, 128);
       end = smem.placeShared(limit);
       if (failed(end))
         return failure();
@@ -273,8 +323,9 @@ struct AllocateMemoryPass
   }
 
   /// Takes a slot from the ring that spends most on more than two slots, or,
-  /// when there is none, on two. Offsets that were given fix their ring.
-  bool shortenRing(KernelOp kernel) {
+  /// when there is none and memory is full, on two. Offsets that were given fix
+  /// their ring.
+  bool shortenRing(KernelOp kernel, bool isFull) {
     llvm::MapVector<Operation *, SmallVector<AllocOp>> rings;
     auto addBuffer = [&](Value channel, Value buffer) {
       SmallVector<AllocOp> &buffers = rings[channel.getDefiningOp()];
@@ -293,7 +344,7 @@ struct AllocateMemoryPass
     for (auto &[op, buffers] : rings) {
       auto channel = cast<ChannelOp>(op);
       int64_t slots = channel.getSlots(), bytes = 0;
-      if (slots < 2 ||
+      if (slots < (isFull ? 2 : 3) ||
           llvm::any_of(
               buffers,
               [](AllocOp alloc) { return alloc.getOffset().has_value(); }))
@@ -316,8 +367,9 @@ struct AllocateMemoryPass
           type.getContext(), type.getSpace(), type.getLayout(), slots,
           type.getRows(), type.getCols(), type.getElementType()));
     }
-    best.emitRemark("ring shortened to ")
-        << slots << " slots: shared memory is full";
+    if (isFull)
+      best.emitRemark("ring shortened to ")
+          << slots << " slots: shared memory is full";
     return true;
   }
 };

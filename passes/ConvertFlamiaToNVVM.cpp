@@ -7,7 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/ConvertFlamiaToNVVM.h"
+#include "dialects/Flamia/Strides.h"
+#include "passes/Columns/Segments.h"
 #include "passes/Passes.h"
+#include "passes/Staging.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/StringExtras.h"
@@ -97,6 +100,11 @@ LogicalResult KernelLowering::collect() {
       *value = std::max(*value, attr.getInt());
   if (tmemColumns > 0)
     tmemColumns = std::max<int64_t>(32, llvm::PowerOf2Ceil(tmemColumns));
+  swapsGrid = tmemColumns == 0 && !roles.empty() &&
+              kernel.getGrid().size() == 2 &&
+              llvm::all_of(kernel.getGrid(), llvm::IsaPred<ArrayAttr>);
+  if (auto attr = kernel->getAttrOfType<IntegerAttr>(kStagingOffset))
+    stagingOffset = attr.getInt();
   // Barriers follow the buffers, in the room that flamia-allocate-memory left.
   if (auto attr = kernel->getAttrOfType<IntegerAttr>("tcgen.barrier_offset"))
     bufferBytes = attr.getInt();
@@ -117,12 +125,12 @@ LogicalResult KernelLowering::checkArguments() {
     Type element = type;
     if (auto memref = dyn_cast<MemRefType>(type)) {
       element = memref.getElementType();
-      if (memref.getRank() < 1 || !memref.getLayout().isIdentity() ||
+      if (memref.getRank() < 1 || !hasAdjacentColumns(memref) ||
           memref.getMemorySpace())
         return kernel.emitOpError("expected argument '")
                << kernel.getArgName(index)
-               << "' to be a row-major tensor of rank 1 or more in global "
-                  "memory, but got "
+               << "' to be a row-major or strided tensor of rank 1 or more in "
+                  "global memory, but got "
                << type;
       if (isa<BFloat16Type, Float16Type, Float8E4M3FNType, Float8E8M0FNUType,
               Float4E2M1FNType>(element) ||
@@ -207,6 +215,18 @@ Value KernelLowering::dimParam(Value memref, int64_t dim) {
   return slot->getResult(0);
 }
 
+Value KernelLowering::strideParam(Value memref, int64_t dim) {
+  int64_t fixed =
+      cast<MemRefType>(memref.getType()).getStridesAndOffset().first[dim];
+  if (!ShapedType::isDynamic(fixed))
+    return e.c64(fixed);
+  Operation *&slot =
+      params[cast<BlockArgument>(memref).getArgNumber()].strides[dim];
+  if (!slot)
+    slot = placeholder(e.i64()).getDefiningOp();
+  return slot->getResult(0);
+}
+
 Value KernelLowering::tensorMapParam(Value memref, TensorMapKey key) {
   Operation *&slot =
       params[cast<BlockArgument>(memref).getArgNumber()].tensorMaps[key];
@@ -241,6 +261,8 @@ void KernelLowering::finishParameters() {
       add(arg.pointer);
     for (auto &[dim, op] : arg.dims)
       add(op);
+    for (auto &[dim, op] : arg.strides)
+      add(op);
     for (auto &[key, op] : arg.tensorMaps) {
       attrs.push_back({unsigned(types.size()), {byval, align, grid}});
       add(op);
@@ -263,7 +285,9 @@ DictionaryAttr KernelLowering::launchRecord() {
   auto named = [&](StringRef name, Attribute value) {
     return b.getNamedAttr(name, value);
   };
-  SmallVector<Attribute> args, list;
+  SmallVector<Attribute> args, list, grid(kernel.getGrid().getValue());
+  if (swapsGrid)
+    std::swap(grid[0], grid[1]);
   for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
     ArgParams &arg = params[index];
     StringAttr name = str(kernel.getArgName(index));
@@ -279,6 +303,12 @@ DictionaryAttr KernelLowering::launchRecord() {
       entry.push_back(named(
           "access",
           str(arg.written ? (arg.read ? "read_write" : "write") : "read")));
+      if (isStrided(memref)) {
+        SmallVector<int64_t> strides = memref.getStridesAndOffset().first;
+        for (int64_t &stride : strides)
+          stride = ShapedType::isDynamic(stride) ? -1 : stride;
+        entry.push_back(named("strides", b.getI64ArrayAttr(strides)));
+      }
       if (Attribute names = kernel.getArgAttr(index, "flamia.dims"))
         entry.push_back(named("dim_names", names));
       if (kernel.getArgAttr(index, "flamia.workspace"))
@@ -295,6 +325,9 @@ DictionaryAttr KernelLowering::launchRecord() {
     for (auto &[dim, op] : arg.dims)
       list.push_back(
           b.getDictionaryAttr({named("dim", num(dim)), named("of", name)}));
+    for (auto &[dim, op] : arg.strides)
+      list.push_back(
+          b.getDictionaryAttr({named("stride", num(dim)), named("of", name)}));
     for (auto &[key, op] : arg.tensorMaps)
       list.push_back(b.getDictionaryAttr(
           {named("tensormap", name), named("box_rows", num(key.boxRows)),
@@ -302,17 +335,43 @@ DictionaryAttr KernelLowering::launchRecord() {
     if (arg.scalar)
       list.push_back(b.getDictionaryAttr(named("scalar", name)));
   }
-  return b.getDictionaryAttr(
-      {named("args", b.getArrayAttr(args)),
-       named("params", b.getArrayAttr(list)), named("grid", kernel.getGrid()),
-       named("parameters", kernel.getParameters()),
-       named("threads", num(threads)), named("dynamic_smem", num(smemBytes)),
-       named("tmem_columns", num(tmemColumns))});
+  return b.getDictionaryAttr({named("args", b.getArrayAttr(args)),
+                              named("params", b.getArrayAttr(list)),
+                              named("grid", b.getArrayAttr(grid)),
+                              named("parameters", kernel.getParameters()),
+                              named("threads", num(threads)),
+                              named("dynamic_smem", num(smemBytes)),
+                              named("tmem_columns", num(tmemColumns))});
 }
 
 //===----------------------------------------------------------------------===//
 // Entry, prologue, epilogue
 //===----------------------------------------------------------------------===//
+
+/// CTAs that ptxas shall leave registers for. Kernels without products wait for
+/// memory, so several should share an SM: as many as its memory holds, while
+/// threads keep the registers that tiles take and some for what goes with them.
+int64_t KernelLowering::ctasPerSM() {
+  constexpr int64_t kSmemOfSM = 228 * 1024, kSmemOfSystem = 1024;
+  constexpr int64_t kPartitions = 4, kLanesOfPartition = 65536 / 4 / 32;
+  constexpr int64_t kBesideTiles = 36;
+  if (tmemColumns > 0 || roles.empty())
+    return 1;
+  int64_t needed = kBesideTiles;
+  kernel.walk([&](tcgen::RoleOp role) {
+    needed = std::max(needed, mostTileRegisters(role) + kBesideTiles);
+  });
+  int64_t ctas = kSmemOfSM / (smemBytes + kSmemOfSystem);
+  // Each of the SM's partitions has registers of its own, given to its warps in
+  // steps of 8 a thread.
+  auto registers = [&] {
+    int64_t warps = llvm::divideCeil(ctas * threads / 32, kPartitions);
+    return kLanesOfPartition / warps / 8 * 8;
+  };
+  while (ctas > 1 && registers() < needed)
+    --ctas;
+  return std::max<int64_t>(1, ctas);
+}
 
 void KernelLowering::emitEntry() {
   e.b.setInsertionPoint(kernel);
@@ -325,7 +384,7 @@ void KernelLowering::emitEntry() {
                 e.b.getDenseI32ArrayAttr({int32_t(threads)}));
   // Without a minimum of CTAs ptxas ignores register bounds (C7508).
   func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                e.b.getI32IntegerAttr(1));
+                e.b.getI32IntegerAttr(int32_t(ctasPerSM())));
   entry = func.addEntryBlock(e.b);
   e.b.setInsertionPointToStart(entry);
 

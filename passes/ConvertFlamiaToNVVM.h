@@ -194,6 +194,7 @@ private:
   LogicalResult checkArguments();
   LogicalResult checkLimits();
   LogicalResult checkOperands(Operation *op);
+  int64_t ctasPerSM();
   void emitEntry();
   void emitPrologue();
   void emitEpilogue();
@@ -206,7 +207,8 @@ private:
 
   //===--- Parameters -----------------------------------------------------===//
   Value pointerParam(Value memref);
-  Value dimParam(Value memref, int64_t dim); ///< i64
+  Value dimParam(Value memref, int64_t dim);    ///< i64
+  Value strideParam(Value memref, int64_t dim); ///< i64, elements
   Value tensorMapParam(Value memref, TensorMapKey key);
   Value placeholder(Type type);
 
@@ -233,6 +235,7 @@ private:
   void lowerJoin(tcgen::JoinOp op);
   void lowerDim(DimOp op);
   void lowerProgramId(ProgramIdOp op);
+  Value programId(GridAxis axis); ///< i32
   void lowerWorkItem(WorkItemOp op);
 
   //===--- Formats: ConvertFlamiaToNVVMQuantize.cpp -----------------------===//
@@ -256,7 +259,9 @@ private:
   LogicalResult lowerReduceRows(ReduceRowsOp op);
 
   //===--- Global memory: ConvertFlamiaToNVVMMemory.cpp -------------------===//
-  /// Pointer to an element, from lowered i64 indices.
+  /// Bytes from a tensor's start to an element, from lowered i64 indices, and a
+  /// pointer to it.
+  Value globalOffset(Value memref, llvm::ArrayRef<Value> indices);
   Value globalPointer(Value memref, llvm::ArrayRef<Value> indices);
   /// The same for the thread's row of a tile at `indices`.
   Value rowPointer(Value memref, mlir::OperandRange indices, int64_t rows);
@@ -274,6 +279,8 @@ private:
   LogicalResult lowerStore(Operation *op, Value value, Type element,
                            int64_t rows, int64_t cols, Value target,
                            mlir::OperandRange indices, Value limit);
+  void storeStaged(Value target, mlir::OperandRange indices,
+                   llvm::ArrayRef<Value> values, int64_t span, Value limit);
   LogicalResult lowerStoreScales(StoreScalesOp op);
   /// Stores a row vector along columns.
   LogicalResult lowerStoreLine(StoreOp op, TransposeOp line);
@@ -332,12 +339,16 @@ private:
   bool usesDrain = false, reducesRows = false;
   Value drainParity; ///< alloca
   int64_t bufferBytes = 0, barrierBytes = 0, smemBytes = 0, tmemColumns = 0;
+  /// CTAs count along the program's y first. Tensors are row-major, so CTAs
+  /// that run at the same time then read and write whole pages of memory.
+  bool swapsGrid = false;
+  int64_t stagingOffset = -1; ///< passes/Staging.h; -1 without it
   int64_t threads = 128;
   Value warp, lane, row, smemBase, tmemBase;
 
   struct ArgParams {
     Operation *pointer = nullptr;
-    std::map<int64_t, Operation *> dims;
+    std::map<int64_t, Operation *> dims, strides;
     std::map<TensorMapKey, Operation *> tensorMaps;
     Operation *scalar = nullptr;
     bool read = false, written = false;

@@ -6,9 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Flamia/Strides.h"
 #include "passes/ConvertFlamiaToNVVM.h"
+#include "passes/Staging.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
@@ -24,8 +27,10 @@ LogicalResult KernelLowering::checkAccess(Operation *op, Value memref,
     return unsupported(op, "expected a kernel argument with one index a "
                            "dimension, but got ")
            << indices.size() << " indices for " << type;
-  if (!type.getLayout().isIdentity())
-    return unsupported(op, "expected a row-major tensor, but got ") << type;
+  if (!hasAdjacentColumns(type))
+    return unsupported(op, "expected a row-major tensor or one with last "
+                           "stride 1, but got ")
+           << type;
   if (type.getElementType() != element)
     return unsupported(op, "tile and tensor elements differ: ")
            << element << " and " << type.getElementType();
@@ -42,14 +47,24 @@ LogicalResult KernelLowering::checkAccess(Operation *op, Value memref,
   return success();
 }
 
-Value KernelLowering::globalPointer(Value memref, ArrayRef<Value> indices) {
+Value KernelLowering::globalOffset(Value memref, ArrayRef<Value> indices) {
   auto type = cast<MemRefType>(memref.getType());
-  // Horner's rule: ((i0 * d1 + i1) * d2 + i2) * element bytes.
   Value offset = indices.front();
-  for (size_t d = 1; d < indices.size(); ++d)
-    offset = e.add(e.mul(offset, dimParam(memref, d)), indices[d]);
-  return e.gep(pointerParam(memref),
-               e.mulC(offset, type.getElementTypeBitWidth() / 8));
+  if (isStrided(type)) {
+    offset = indices.back();
+    for (size_t d = 0; d + 1 < indices.size(); ++d)
+      offset = e.add(e.mul(indices[d], strideParam(memref, d)), offset);
+  } else {
+    // Horner's rule: ((i0 * d1 + i1) * d2 + i2) * element bytes.
+    for (size_t d = 1; d < indices.size(); ++d)
+      offset = e.add(e.mul(offset, dimParam(memref, d)), indices[d]);
+  }
+  return e.mulC(offset, type.getElementTypeBitWidth() / 8);
+}
+
+Value KernelLowering::globalPointer(Value memref, ArrayRef<Value> indices) {
+  Value offset = globalOffset(memref, indices);
+  return e.gep(pointerParam(memref), offset);
 }
 
 Value KernelLowering::rowPointer(Value memref, OperandRange indices,
@@ -74,7 +89,8 @@ KernelLowering::accessWidth(Value memref, OperandRange indices, int64_t cols) {
     return {bytes, true};
   int64_t width = std::gcd<int64_t>(16, cols * bytes);
   width = std::gcd(width, column.getSExtValue() * bytes);
-  if (type.getRank() > 1)
+  // A launch refuses strides that are not multiples of 16 bytes.
+  if (type.getRank() > 1 && !isStrided(type))
     width = std::gcd(width, extent * bytes);
   return {width, false};
 }
@@ -176,6 +192,7 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
                                          Type element, int64_t rows,
                                          int64_t cols, Value target,
                                          OperandRange indices, Value limit) {
+  int64_t span = stagedSpan(op->getOperand(0).getType());
   if (failed(checkAccess(op, target, element, indices)))
     return failure();
   params[cast<BlockArgument>(target).getArgNumber()].written = true;
@@ -215,6 +232,10 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
       storeColumn(col, e.op<arith::TruncIOp>(narrow, part));
     }
   };
+  if (span && !check && width == 16 && stagingOffset >= 0) {
+    storeStaged(target, indices, e.elements(value), span, limit);
+    return success();
+  }
   Value inRange = rowInRange(target, indices, rows, limit);
   if (rows == 1) { // the same in all threads: one of them writes
     Value first = e.cmp(arith::CmpIPredicate::eq, row, e.c32(0));
@@ -248,6 +269,67 @@ LogicalResult KernelLowering::lowerStoreLine(StoreOp op, TransposeOp line) {
                           tile.element.getIntOrFloatBitWidth() / 8);
   });
   return success();
+}
+
+/// Stores the rows that a warp's threads hold through shared memory, `span`
+/// bytes of each at a time. Rows are swizzled as in operand images, so that
+/// neither the writes by rows nor the reads by lines meet a bank twice.
+void KernelLowering::storeStaged(Value target, OperandRange indices,
+                                 ArrayRef<Value> values, int64_t span,
+                                 Value limit) {
+  SmallVector<Value> words;
+  for (Value value : values)
+    words.push_back(e.bitcast(value, e.i32()));
+  int64_t chunks = span / 16, rowsAtOnce = 32 / chunks;
+  int64_t rowBytes = 4 * int64_t(words.size());
+  Value group = e.andi(warp, e.c32(3));
+  Value room =
+      e.add(e.addC(base(smemBase), stagingOffset), e.mulC(group, 32 * span));
+  // Alignment to 1024 bytes makes bits 7.. of an offset those of the row.
+  auto place = [&](Value rowInWarp, Value column) {
+    Value offset = e.mulC(rowInWarp, span);
+    Value flip = e.andi(e.shr(offset, 3), e.c32(span - 16));
+    return e.intToPtr(e.add(room, e.add(offset, e.xori(column, flip))), Shared);
+  };
+
+  // What this thread stores: a chunk of every rowsAtOnce-th row.
+  Value myRow = e.shr(lane, llvm::Log2_64(chunks));
+  Value myColumn = e.shl(e.andi(lane, e.c32(chunks - 1)), 4);
+  SmallVector<Value> lowered;
+  for (Value index : indices)
+    lowered.push_back(i64(index));
+  lowered.front() =
+      e.add(lowered.front(), e.toI64(e.add(e.shl(group, 5), myRow)));
+  Value end = dimParam(target, 0);
+  if (limit)
+    end = e.op<arith::MinSIOp>(i64(limit), end);
+  Value left = e.sub(end, lowered.front());
+  left = e.trunc32(
+      e.op<arith::MaxSIOp>(e.op<arith::MinSIOp>(left, e.c64(32)), e.c64(0)));
+  Value pointer = e.gep(globalPointer(target, lowered), e.toI64(myColumn));
+  SmallVector<Value> next = lowered;
+  next.front() = e.c64(rowsAtOnce);
+  for (Value &index : llvm::drop_begin(next))
+    index = e.c64(0);
+  Value step = globalOffset(target, next);
+
+  for (int64_t slab = 0; slab < rowBytes; slab += span) {
+    // Earlier reads of the room come first.
+    NVVM::SyncWarpOp::create(e.b, e.loc, e.c32(-1));
+    for (int64_t byte = 0; byte < span; byte += 16)
+      LLVM::StoreOp::create(
+          e.b, e.loc, e.vectorOf(ArrayRef(words).slice((slab + byte) / 4, 4)),
+          place(lane, e.c32(byte)), 16);
+    NVVM::SyncWarpOp::create(e.b, e.loc, e.c32(-1));
+    Value at = e.gep(pointer, slab);
+    for (int64_t first = 0; first < 32; first += rowsAtOnce) {
+      Value chunk = e.op<LLVM::LoadOp>(
+          e.vec(4, e.i32()), place(e.addC(myRow, first), myColumn), 16);
+      e.ifThen(e.cmp(arith::CmpIPredicate::sgt, left, e.c32(first)),
+               [&] { LLVM::StoreOp::create(e.b, e.loc, chunk, at, 16); });
+      at = e.gep(at, step);
+    }
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,8 @@
 
 #include "passes/ConvertFlamiaToNVVM.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -147,15 +149,17 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   int64_t zeroByte = blockRows == 1 ? 0 : 127;
   for (int64_t block = 0; block < blocks; ++block) {
     MutableArrayRef<Value> part(&x[block * blockCols], blockCols);
-    // Magnitudes order like their bits, NaN above infinity above all others.
-    Value amax;
+    // The larger magnitude and NaN before all, in one instruction. Magnitudes
+    // order like their bits, NaN above infinity above all others.
+    Value largest;
     auto addMagnitude = [&](Value value) {
-      Value bits = e.andi(e.bitcast(value, e.i32()), e.c32(0x7FFFFFFF));
-      amax = amax ? e.op<arith::MaxUIOp>(amax, bits) : bits;
+      Value magnitude = e.op<math::AbsFOp>(value);
+      largest = largest ? e.op<LLVM::MaximumOp>(largest, magnitude) : magnitude;
     };
     llvm::for_each(part, addMagnitude);
     if (including)
       addMagnitude(including);
+    Value amax = e.bitcast(largest, e.i32());
     if (blockRows == 32)
       amax =
           e.op<NVVM::ReduxOp>(e.i32(), amax, NVVM::ReduxKind::UMAX, e.c32(-1));

@@ -585,24 +585,19 @@ void KernelLowering::lowerDim(DimOp op) {
 }
 
 void KernelLowering::lowerProgramId(ProgramIdOp op) {
-  Value id;
-  switch (op.getAxis()) {
-  case GridAxis::X:
-    id = e.op<NVVM::BlockIdXOp>(e.i32());
-    break;
-  case GridAxis::Y:
-    id = e.op<NVVM::BlockIdYOp>(e.i32());
-    break;
-  case GridAxis::Z:
-    id = e.op<NVVM::BlockIdZOp>(e.i32());
-    break;
-  }
-  set(op.getResult(), e.toIndex(e.toI64(id)));
+  set(op.getResult(), e.toIndex(e.toI64(programId(op.getAxis()))));
+}
+
+Value KernelLowering::programId(GridAxis axis) {
+  if (axis == GridAxis::Z)
+    return e.op<NVVM::BlockIdZOp>(e.i32());
+  return (axis == GridAxis::X) != swapsGrid ? e.op<NVVM::BlockIdXOp>(e.i32())
+                                            : e.op<NVVM::BlockIdYOp>(e.i32());
 }
 
 void KernelLowering::lowerWorkItem(WorkItemOp op) {
   params[cast<BlockArgument>(op.getWork()).getArgNumber()].read = true;
-  Value item = e.toI64(e.op<NVVM::BlockIdXOp>(e.i32()));
+  Value item = e.toI64(programId(GridAxis::X));
   Value address = e.gep(pointerParam(op.getWork()), e.shl(item, 4));
   Value fields = e.op<LLVM::LoadOp>(e.vec(4, e.i32()), address, 16);
   for (auto [i, result] : llvm::enumerate(op.getResults()))

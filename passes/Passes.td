@@ -294,7 +294,8 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
     code, is issued one iteration ahead (rule R4 of docs/dialect-tcgen.md). With one role for
     everything the same happens in program order, and every step is waited for. Where shared
     or tensor memory could not hold all buffers, values of one shape that follow each other
-    take turns in one.
+    take turns in one. In kernels without products, loads of one shape in loops that follow
+    each other share a ring: it stays full from one loop to the next.
 
     Needs `flamia-assign-roles`. What it cannot do is an error that says so; an accumulator
     that cannot stay in tensor memory passes through registers, with a remark. Numbers do not
@@ -362,6 +363,11 @@ def AllocateMemoryPass : Pass<"flamia-allocate-memory", "::flamia::KernelOp"> {
     both. When a memory is full, rings of loads lose slots (with a remark), then buffers
     whose order is proven share space. Beyond 232448 bytes or 512 columns: an error with all
     sizes. Numbers do not change.
+
+    A kernel without products waits for memory, so two of its CTAs should share an SM: rings
+    lose slots down to two (without a remark) until it takes half of the shared memory. It
+    also gets room, `tcgen.staging_offset`, in which rows of tiles become whole lines on their
+    way to global memory (passes/Staging.h).
   }];
 }
 
@@ -377,6 +383,11 @@ def ConvertFlamiaToNVVMPass : Pass<"convert-flamia-to-nvvm", "::mlir::ModuleOp">
     mbarriers, products tcgen05 instructions. Vector arithmetic stays in arith, vector and
     scf, for the upstream conversions that follow in `flamia-to-llvm`. What a launch needs
     to know is left in the attribute `flamia.launch` (docs/launch-record.md).
+
+    Kernels without products are laid out for memory: stores of whole rows pass through the
+    staging room, so that a warp writes lines and not rows; registers are bounded so that
+    several CTAs share an SM; and CTAs count along the program's y axis first, since tiles
+    that differ in their head lie side by side.
 
     Needs offsets on all `tcgen.alloc` (`flamia-allocate-memory`). Kernels without tcgen
     operations need nothing. Tiles of other than 128 rows in vector code, element types

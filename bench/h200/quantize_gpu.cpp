@@ -11,9 +11,11 @@
 #include "flamia/Numerics/Quantize.h"
 #include "flamia/Runtime/Device.h"
 #include "flamia/Runtime/KernelLibrary.h"
+#include "flamia/Sim/Simulator.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 using namespace flamia;
@@ -80,6 +82,70 @@ static bool same(Device &device, const char *what, DeviceBuffer buffer,
   return wrong == 0;
 }
 
+/// quantize_qkv, with one key and value head to three query heads.
+static bool runFused(Device &device, const KernelLibrary &library,
+                     numerics::PackedShape shape, uint64_t tiles,
+                     uint64_t items, uint64_t work) {
+  uint64_t tokens = uint64_t(shape.tokens()), dim = uint64_t(shape.headDim);
+  bool ok = true;
+  for (int64_t kvHeads : {int64_t(1), shape.heads}) {
+    numerics::PackedShape kvShape = shape;
+    kvShape.heads = kvHeads;
+    uint64_t heads = uint64_t(shape.heads), kv = uint64_t(kvHeads);
+    std::vector<uint16_t> q = makeInput(shape.elements(), 11);
+    std::vector<uint16_t> k = makeInput(kvShape.elements(), 12);
+    std::vector<uint16_t> v = makeInput(kvShape.elements(), 13);
+    auto wantQ = numerics::quantizeTokenLocal(q.data(), shape, true);
+    auto wantK = numerics::quantizeTokenLocal(k.data(), kvShape, true);
+    auto wantV = numerics::quantizeTokenBlock(v.data(), kvShape);
+    std::vector<Argument> arguments = {
+        Argument::tensor("work", work, Element::I32, {items, 4}, items * 16)};
+    auto input = [&](const char *name, const std::vector<uint16_t> &data,
+                     uint64_t heads) {
+      DeviceBuffer buffer = put(device, data.data(), data.size() * 2);
+      arguments.push_back(Argument::tensor(name, buffer.address, Element::BF16,
+                                           {tokens, heads, dim}, buffer.bytes));
+    };
+    input("q", q, heads);
+    input("k", k, kv);
+    input("v", v, kv);
+    struct Output {
+      const char *name;
+      const std::vector<uint8_t> &expected;
+      uint64_t heads;
+      bool isData;
+      DeviceBuffer buffer;
+    };
+    std::vector<Output> outputs = {
+        {"q_data", wantQ.payload, heads, true, {}},
+        {"q_scale", wantQ.scales, heads, false, {}},
+        {"k_data", wantK.payload, kv, true, {}},
+        {"k_scale", wantK.scales, kv, false, {}},
+        {"v_data", wantV.payload, kv, true, {}},
+        {"v_scale_rows", wantV.scalesAlongRows, kv, false, {}},
+        {"v_scale_cols", wantV.scalesAlongCols, kv, false, {}}};
+    for (Output &output : outputs) {
+      output.buffer = poisoned(device, output.expected.size());
+      std::vector<uint64_t> extents =
+          output.isData ? std::vector<uint64_t>{tokens, output.heads, dim}
+                        : std::vector<uint64_t>{tiles, output.heads, 512};
+      arguments.push_back(Argument::tensor(output.name, output.buffer.address,
+                                           output.isData ? Element::F8E4M3FN
+                                                         : Element::F8E8M0FNU,
+                                           extents, output.buffer.bytes));
+    }
+    auto *record = check(library.find("quantize_qkv", "sm_90",
+                                      {{"head_dim", std::to_string(dim)}}));
+    auto kernel = check(device.load(*record));
+    auto prepared = check(kernel->prepare(arguments));
+    check(prepared->launch());
+    check(device.synchronize());
+    for (Output &output : outputs)
+      ok &= same(device, output.name, output.buffer, output.expected);
+  }
+  return ok;
+}
+
 static bool run(Device &device, const KernelLibrary &library, int64_t headDim,
                 std::vector<int64_t> lengths, unsigned seed) {
   numerics::PackedShape shape;
@@ -141,14 +207,18 @@ static bool run(Device &device, const KernelLibrary &library, int64_t headDim,
     ok &=
         same(device, "token_block scales cols", cols, expected.scalesAlongCols);
   }
+  ok &= runFused(device, library, shape, tiles, work.size() / 4, dwork.address);
   return ok;
 }
 
 int main(int argc, char **argv) {
-  auto device = check(createCudaDevice());
+  bool simulated = argc > 1 && !strcmp(argv[1], "--sim");
+  sim::SimOptions options;
+  auto device =
+      simulated ? createSimDevice(options) : check(createCudaDevice());
   printf("device: %s\n", device->name().c_str());
   bool ok = true;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = simulated ? 2 : 1; i < argc; ++i) {
     auto library = check(KernelLibrary::open(argv[i]));
     int64_t headDim =
         atoi(library.records().front().parameters.at("head_dim").c_str());
@@ -157,6 +227,8 @@ int main(int argc, char **argv) {
                                          {128},
                                          {31, 0, 1, 33, 129, 500},
                                          {4096, 100, 17}}) {
+      if (simulated && lengths[0] > 1000)
+        continue;
       printf("head_dim %d, %zu documents\n", int(headDim), lengths.size());
       ok &= run(*device, library, headDim, lengths, seed++);
     }

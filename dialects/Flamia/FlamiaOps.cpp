@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
+#include "dialects/Flamia/Strides.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -38,6 +39,18 @@ static Type elementTypeOf(Type type) {
   return cast<ShapedType>(type).getElementType();
 }
 
+bool flamia::isStrided(MemRefType type) {
+  return !type.getLayout().isIdentity();
+}
+
+bool flamia::hasAdjacentColumns(MemRefType type) {
+  if (!isStrided(type))
+    return true;
+  auto layout = dyn_cast<StridedLayoutAttr>(type.getLayout());
+  return layout && layout.getOffset() == 0 && type.getRank() > 1 &&
+         layout.getStrides().back() == 1;
+}
+
 /// A tile that could never be held: caught here, before any pass spends time.
 static LogicalResult verifyExtents(Operation *op, StringRef name, Type type) {
   auto [rows, cols] = getTileShape(type);
@@ -59,9 +72,11 @@ static LogicalResult verifyPlace(Operation *op, StringRef name, Value global,
   if (memref.getRank() == 0)
     return op->emitOpError("expected '")
            << name << "' to have rank 1 or more, but got " << memref;
-  if (!memref.getLayout().isIdentity())
+  if (!hasAdjacentColumns(memref))
     return op->emitOpError("expected '")
-           << name << "' to be row-major, but got " << memref;
+           << name
+           << "' to be row-major or strided with last stride 1, but got "
+           << memref;
   if (int64_t(indices.size()) != memref.getRank())
     return op->emitOpError("expected ")
            << memref.getRank() << " indices for '" << name << "', but got "

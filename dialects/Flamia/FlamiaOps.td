@@ -39,7 +39,8 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
     OpAsmOpInterface, AutomaticAllocationScope]> {
   let summary = "a tile program that every work item of the grid runs";
   let description = [{
-    Arguments are global tensors (`memref`s, row-major, outermost dimension first)
+    Arguments are global tensors (`memref`s, outermost dimension first, row-major, or `strided<[?, ..., 1]>`
+    with strides that the launch gives, which are multiples of 16 bytes)
     and scalars (f32, i32, index). Their SSA names are kept: they name the launch
     arguments.
 

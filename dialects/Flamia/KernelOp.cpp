@@ -8,6 +8,7 @@
 
 #include "dialects/Flamia/Flamia.h"
 #include "dialects/Flamia/Folded.h"
+#include "dialects/Flamia/Strides.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
@@ -199,6 +200,12 @@ static LogicalResult verifyArgumentType(KernelOp kernel, StringRef name,
     if (memref.getRank() == 0)
       return kernel.emitOpError("expected argument '")
              << name << "' to have rank 1 or more, but got " << type;
+    if (!hasAdjacentColumns(memref))
+      return kernel.emitOpError("expected argument '")
+             << name
+             << "' to be row-major or strided<[..., 1]> of rank 2 or more, but "
+                "got "
+             << type;
     return success();
   }
   if (!type.isF32() && !type.isInteger(32) && !type.isIndex())

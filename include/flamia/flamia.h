@@ -135,6 +135,11 @@ void flamia_attention_destroy(flamia_attention *attention);
 typedef struct flamia_forward_tensors {
   uint64_t q, k, v, o, lse;
   uint64_t workspace, workspace_bytes;
+  /* Elements from token to token and from head to head, multiples of 8 below
+     2^33; both 0: contiguous. So q, k and v can lie in one tensor [tokens, 3,
+     heads, head_dim] (strides 3 * heads * head_dim and head_dim) or in padded
+     rows. The backward takes v contiguous. */
+  uint64_t q_strides[2], k_strides[2], v_strides[2];
 } flamia_forward_tensors;
 
 typedef struct flamia_forward_plan flamia_forward_plan;

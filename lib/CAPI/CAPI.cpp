@@ -221,6 +221,9 @@ ForwardTensors tensorsOf(const flamia_forward_tensors &from) {
   tensors.lse = from.lse;
   tensors.workspace = from.workspace;
   tensors.workspaceBytes = from.workspace_bytes;
+  tensors.qStrides = {from.q_strides[0], from.q_strides[1]};
+  tensors.kStrides = {from.k_strides[0], from.k_strides[1]};
+  tensors.vStrides = {from.v_strides[0], from.v_strides[1]};
   return tensors;
 }
 

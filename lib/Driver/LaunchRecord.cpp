@@ -67,17 +67,24 @@ static void writeArgument(llvm::json::OStream &json, DictionaryAttr arg) {
   json.object([&] {
     json.attribute("name", str(arg, "name"));
     auto dims = arg.getAs<ArrayAttr>("dims");
+    auto extents = [&](StringRef member) {
+      auto list = arg.getAs<ArrayAttr>(member);
+      if (!list)
+        return;
+      json.attributeArray(member, [&] {
+        for (auto extent : list.getAsRange<IntegerAttr>())
+          if (extent.getInt() < 0)
+            json.value(nullptr);
+          else
+            json.value(extent.getInt());
+      });
+    };
     json.attribute("kind", dims ? "tensor" : "scalar");
     json.attribute("element", str(arg, "element"));
     if (!dims)
       return;
-    json.attributeArray("dims", [&] {
-      for (auto dim : dims.getAsRange<IntegerAttr>())
-        if (dim.getInt() < 0)
-          json.value(nullptr);
-        else
-          json.value(dim.getInt());
-    });
+    extents("dims");
+    extents("strides");
     if (auto names = arg.getAs<ArrayAttr>("dim_names"))
       json.attributeArray("dim_names", [&] {
         for (auto name : names.getAsRange<StringAttr>())
@@ -92,9 +99,10 @@ static void writeArgument(llvm::json::OStream &json, DictionaryAttr arg) {
 static void writeParameter(llvm::json::OStream &json, DictionaryAttr param) {
   json.object([&] {
     if (param.get("of")) {
-      json.attributeArray("dim", [&] {
+      StringRef member = param.get("dim") ? "dim" : "stride";
+      json.attributeArray(member, [&] {
         json.value(str(param, "of"));
-        json.value(num(param, "dim"));
+        json.value(num(param, member));
       });
     } else if (param.get("tensormap")) {
       int64_t span = num(param, "span_bytes");

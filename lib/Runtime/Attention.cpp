@@ -37,12 +37,8 @@ AttentionForward::create(Device &device, const KernelLibrary &library,
   std::unique_ptr<AttentionForward> forward(
       new AttentionForward(device, config));
   std::string dim = std::to_string(config.headDim);
-  if (Error error = loadKernel(device, library, config, "quantize_token_local",
-                               {{"head_dim", dim}, {"rotate", "hadamard"}},
-                               forward->quantizeLocal))
-    return std::move(error);
-  if (Error error = loadKernel(device, library, config, "quantize_token_block",
-                               {{"head_dim", dim}}, forward->quantizeBlock))
+  if (Error error = loadKernel(device, library, config, "quantize_qkv",
+                               {{"head_dim", dim}}, forward->quantize))
     return std::move(error);
   if (Error error = loadKernel(
           device, library, config, "attention_fwd",
@@ -63,9 +59,12 @@ AttentionForward::prepare(ArrayRef<int64_t> offsets,
           "the workspace", *layout, tensors.workspace, tensors.workspaceBytes,
           tensors.pieces, Access::ReadWrite))
     return std::move(error);
-  builder.addBf16("q", tensors.q, settings.heads, Access::Read);
-  builder.addBf16("k", tensors.k, settings.kvHeads, Access::Read);
-  builder.addBf16("v", tensors.v, settings.kvHeads, Access::Read);
+  builder.addBf16("q", tensors.q, settings.heads, Access::Read,
+                  tensors.qStrides);
+  builder.addBf16("k", tensors.k, settings.kvHeads, Access::Read,
+                  tensors.kStrides);
+  builder.addBf16("v", tensors.v, settings.kvHeads, Access::Read,
+                  tensors.vStrides);
   builder.addBf16("o", tensors.o, settings.heads, Access::Write);
   builder.addVector("lse", tensors.lse, Access::Write);
   if (Error error = builder.checkOverlaps())
@@ -79,19 +78,7 @@ AttentionForward::prepare(ArrayRef<int64_t> offsets,
           target.upload(work.address, plan->work.items.data(), work.bytes))
     return std::move(error);
 
-  if (Error error = builder.addStep(
-          *plan, "quantize_q", *quantizeLocal,
-          {{"x", "q"}, {"data", "q_data"}, {"scale", "q_scale"}}))
-    return std::move(error);
-  if (Error error = builder.addStep(
-          *plan, "quantize_k", *quantizeLocal,
-          {{"x", "k"}, {"data", "k_data"}, {"scale", "k_scale"}}))
-    return std::move(error);
-  if (Error error = builder.addStep(*plan, "quantize_v", *quantizeBlock,
-                                    {{"x", "v"},
-                                     {"data", "v_data"},
-                                     {"scale_rows", "v_scale_rows"},
-                                     {"scale_cols", "v_scale_cols"}}))
+  if (Error error = builder.addStep(*plan, "quantize_qkv", *quantize))
     return std::move(error);
   if (Error error =
           builder.addStep(*plan, "attention_fwd", *attention,

@@ -53,6 +53,11 @@ AttentionBackward::prepare(ArrayRef<int64_t> offsets,
                            "without");
   PlanBuilder builder(settings, offsets);
   const ForwardTensors &forward = tensors.forward;
+  if (forward.vStrides.given())
+    return makeError(ErrorCode::NotSupported,
+                     "the backward takes v contiguous, but it has strides " +
+                         Twine(forward.vStrides.token) + " and " +
+                         Twine(forward.vStrides.head));
   if (Error error = builder.addWorkspace(
           "the forward's workspace", *saved, forward.workspace,
           forward.workspaceBytes, forward.pieces, Access::Read))

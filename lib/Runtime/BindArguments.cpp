@@ -24,6 +24,10 @@ namespace {
 
 /// What global vector accesses, bulk copies and tensor maps need.
 constexpr uint64_t addressAlignment = 16;
+/// Of strides, in bytes: the same accesses, and what a ragged tensor map can
+/// hold.
+constexpr uint64_t strideAlignment = 16;
+constexpr uint64_t strideLimit = (uint64_t(1) << 34) - 16;
 /// CUDA's limits of a grid.
 constexpr uint64_t gridLimits[3] = {INT32_MAX, 65535, 65535};
 
@@ -41,6 +45,57 @@ std::string shapeText(const RecordArgument &argument) {
     text += argument.dims[d] ? utostr(*argument.dims[d]) : "?";
   }
   return text + "]";
+}
+
+/// Checks strides and counts the bytes from the first element to the last.
+Error checkStrides(const RecordArgument &declared, const Argument &given,
+                   const std::string &name, uint64_t &bytes) {
+  size_t rank = given.extents.size();
+  if (given.strides.size() != rank)
+    return createStringError(name + " has " + Twine(given.strides.size()) +
+                             " strides, expected " + Twine(rank));
+  if (declared.strides.empty()) {
+    uint64_t expected = 1;
+    for (size_t d = rank; d-- > 0; expected *= given.extents[d])
+      if (given.extents[d] != 1 && given.strides[d] != expected)
+        return createStringError(name + " has stride " +
+                                 Twine(given.strides[d]) + " in dimension " +
+                                 Twine(d) + ", expected " + Twine(expected) +
+                                 ": the kernel takes it contiguous");
+    return Error::success();
+  }
+  uint64_t bits = bitsOf(given.element), inner = 0;
+  bool isEmpty = false;
+  for (size_t d = rank; d-- > 0;) {
+    uint64_t stride = given.strides[d], extent = given.extents[d];
+    auto fault = [&](const Twine &text) {
+      return createStringError(name + " has stride " + Twine(stride) +
+                               " in dimension " + Twine(d) + text);
+    };
+    isEmpty |= extent == 0;
+    if (declared.strides[d] && *declared.strides[d] != stride)
+      return fault(", expected " + Twine(*declared.strides[d]));
+    if (d + 1 < rank) {
+      uint64_t limit = strideLimit / bits * 8;
+      if (stride > limit)
+        return fault(", the limit is " + Twine(limit) +
+                     " elements (2^34 - 16 bytes)");
+      if (stride * bits % (8 * strideAlignment))
+        return fault(", which is " + Twine(divideCeil(stride * bits, 8)) +
+                     " bytes and not a multiple of " + Twine(strideAlignment));
+      if (extent > 1 && declared.access != Access::Read && stride < inner)
+        return fault(", expected at least " + Twine(inner) +
+                     " because the kernel writes it");
+    }
+    bool overflow = false;
+    inner += isEmpty ? 0
+                     : SaturatingMultiply(extent - 1, stride, &overflow) +
+                           (d + 1 == rank ? 1 : 0);
+    if (overflow || inner > (uint64_t(1) << 62) / bits)
+      return createStringError(name + " is larger than 2^62 bytes");
+  }
+  bytes = isEmpty ? 0 : divideCeil(inner * bits, 8);
+  return Error::success();
 }
 
 /// Checks one tensor against its declaration.
@@ -66,6 +121,9 @@ Error checkTensor(const RecordArgument &declared, const Argument &given) {
   uint64_t bytes = bytesOf(given.element, given.extents);
   if (bytes > uint64_t(1) << 62)
     return createStringError(name + " is larger than 2^62 bytes");
+  if (!given.strides.empty())
+    if (Error error = checkStrides(declared, given, name, bytes))
+      return error;
   if (bytes > given.bytes)
     return createStringError(name + " needs " + Twine(bytes) +
                              " bytes, its buffer has " + Twine(given.bytes));
@@ -165,6 +223,15 @@ matchArguments(const LaunchRecord &record, ArrayRef<Argument> arguments) {
   return bound;
 }
 
+uint64_t strideOf(const Argument &argument, size_t dim) {
+  if (!argument.strides.empty())
+    return argument.strides[dim];
+  uint64_t stride = 1;
+  for (size_t d = dim + 1; d < argument.extents.size(); ++d)
+    stride *= argument.extents[d];
+  return stride;
+}
+
 Error computeGrid(const LaunchRecord &record, ArrayRef<const Argument *> bound,
                   BoundLaunch &launch) {
   for (unsigned i = 0; i < 3; ++i) {
@@ -220,7 +287,15 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
   uint64_t elementBytes = isPacked ? 1 : bitsOf(tensor.element) / 8;
   uint64_t columns = tensor.extents[rank - 1] / (isPacked ? 2 : 1);
   uint64_t columnBytes = columns * elementBytes;
+  uint64_t headBytes = columnBytes;
   uint64_t rowBytes = rank == 3 ? tensor.extents[1] * columnBytes : columnBytes;
+  if (!tensor.strides.empty()) {
+    headBytes = tensor.strides[rank - 2] * elementBytes / (isPacked ? 2 : 1);
+    rowBytes = tensor.strides[0] * elementBytes / (isPacked ? 2 : 1);
+  }
+  if (columnBytes && !rowBytes && !tensor.strides.empty())
+    return createStringError(name + "expected rows that lie apart, but their "
+                                    "stride is 0");
   if (!rowBytes || columnBytes % 16)
     return createStringError(name +
                              "expected rows of a multiple of 16 bytes, "
@@ -238,7 +313,7 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
   recipe.box = {uint32_t(spanBytes / elementBytes)};
   if (rank == 3) {
     recipe.dims.push_back(tensor.extents[1]);
-    recipe.strides.push_back(columnBytes);
+    recipe.strides.push_back(headBytes);
     recipe.box.push_back(1);
   }
   for (uint64_t extent :
@@ -269,6 +344,9 @@ Expected<BoundLaunch> runtime::bindArguments(const LaunchRecord &record,
       break;
     case RecordParameter::Kind::Dim:
       value.bytes = bytesOfValue(argument.extents[param.dim]);
+      break;
+    case RecordParameter::Kind::Stride:
+      value.bytes = bytesOfValue(strideOf(argument, param.dim));
       break;
     case RecordParameter::Kind::TensorMap: {
       Expected<TensorMapRecipe> recipe = raggedTensorMap(

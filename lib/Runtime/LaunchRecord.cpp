@@ -211,6 +211,19 @@ private:
             (*dims)[d], "'dims'[" + Twine(d) + "]" + reader.at(), 1,
             INT64_MAX)));
     }
+    const json::Array *strides = reader.array("strides", /*required=*/false);
+    for (size_t d = 0; strides && d < strides->size(); ++d) {
+      if ((*strides)[d].getAsNull())
+        argument.strides.push_back(std::nullopt);
+      else
+        argument.strides.push_back(uint64_t(reader.integerOf(
+            (*strides)[d], "'strides'[" + Twine(d) + "]" + reader.at(), 0,
+            INT64_MAX)));
+    }
+    if (strides && (argument.strides.size() != argument.dims.size() ||
+                    argument.strides.empty() || argument.strides.back() != 1))
+      reader.fail("expected 'strides'" + reader.at() + " to hold " +
+                  Twine(argument.dims.size()) + " strides, the last 1");
     const json::Array *names = reader.array("dim_names", /*required=*/false);
     for (size_t d = 0; names && d < names->size(); ++d)
       argument.dimNames.push_back((*names)[d].getAsString().value_or("").str());
@@ -298,7 +311,13 @@ private:
       if (object->get("pointer")) {
         param.argument = tensorIndex(reader, reader.string("pointer"));
       } else if (object->get("dim")) {
-        readDim(reader, param);
+        readDim(reader, param, "dim", RecordParameter::Kind::Dim);
+      } else if (object->get("stride")) {
+        readDim(reader, param, "stride", RecordParameter::Kind::Stride);
+        if (record.arguments.empty() ||
+            record.arguments[param.argument].strides.empty())
+          reader.fail("'stride'" + reader.at() +
+                      " names an argument without strides");
       } else if (object->get("tensormap")) {
         readTensorMap(reader, param);
       } else if (object->get("scalar")) {
@@ -311,25 +330,27 @@ private:
         param.argument = unsigned(std::max(index, 0));
       } else {
         reader.fail("expected params[" + Twine(i) +
-                    "] to have a member 'pointer', 'dim', 'tensormap' or "
-                    "'scalar'");
+                    "] to have a member 'pointer', 'dim', 'stride', "
+                    "'tensormap' or 'scalar'");
       }
       record.params.push_back(std::move(param));
     }
   }
 
-  void readDim(ObjectReader &reader, RecordParameter &param) {
-    param.kind = RecordParameter::Kind::Dim;
-    const json::Array *pair = reader.array("dim");
+  void readDim(ObjectReader &reader, RecordParameter &param, const char *member,
+               RecordParameter::Kind kind) {
+    param.kind = kind;
+    const json::Array *pair = reader.array(member);
     if (!pair)
       return;
     if (pair->size() != 2)
-      return reader.fail("expected 'dim'" + reader.at() +
+      return reader.fail("expected '" + Twine(member) + "'" + reader.at() +
                          " to hold an argument and a dimension");
     param.argument = tensorIndex(reader, (*pair)[0].getAsString().value_or(""));
     param.dim = dimIndex(
         reader, param.argument,
-        reader.integerOf((*pair)[1], "'dim'[1]" + reader.at(), 0, INT32_MAX));
+        reader.integerOf((*pair)[1], "'" + Twine(member) + "'[1]" + reader.at(),
+                         0, INT32_MAX));
   }
 
   void readTensorMap(ObjectReader &reader, RecordParameter &param) {

@@ -41,11 +41,20 @@ void PlanBuilder::add(Argument argument, Access access, bool inWorkspace) {
 }
 
 void PlanBuilder::addBf16(StringRef name, uint64_t address, int64_t heads,
-                          Access access) {
+                          Access access, TokenStrides strides) {
   uint64_t extents[] = {tokens, uint64_t(heads), uint64_t(config.headDim)};
-  add(Argument::tensor(name, address, Element::BF16, extents,
-                       extents[0] * extents[1] * extents[2] * 2),
-      access);
+  Argument argument =
+      Argument::tensor(name, address, Element::BF16, extents,
+                       extents[0] * extents[1] * extents[2] * 2);
+  if (strides.given()) {
+    argument.strides = {strides.token, strides.head, 1};
+    // From the first byte to the last; strides out of range are refused by the
+    // kernels.
+    if (tokens)
+      argument.bytes = 2 * ((tokens - 1) * strides.token +
+                            (extents[1] - 1) * strides.head + extents[2]);
+  }
+  add(std::move(argument), access);
 }
 
 void PlanBuilder::addVector(StringRef name, uint64_t address, Access access) {

@@ -28,7 +28,7 @@ public:
 
   /// [tokens, heads, head_dim] in BF16, and [tokens, heads] in float32.
   void addBf16(llvm::StringRef name, uint64_t address, int64_t heads,
-               Access access);
+               Access access, TokenStrides strides = {});
   void addVector(llvm::StringRef name, uint64_t address, Access access);
 
   /// The tensors of a workspace; those that are only read are the saved ones.

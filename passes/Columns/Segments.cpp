@@ -129,6 +129,17 @@ public:
     return segments;
   }
 
+  /// The most registers that tiles take at any point.
+  int64_t most() {
+    int64_t registers = 0;
+    role.walk([&](Block *block) {
+      countBlock(*block);
+      for (Operation &op : *block)
+        registers = std::max({registers, before[&op], after[&op]});
+    });
+    return registers;
+  }
+
 private:
   using Live = llvm::DenseSet<Value>;
 
@@ -169,10 +180,9 @@ private:
     return live;
   }
 
-  void planBlock(Block &block, SmallVectorImpl<Segment> &segments) {
-    // Registers before and after each operation.
+  /// Registers before and after each operation of the block.
+  void countBlock(Block &block) {
     Live live = liveThrough(block);
-    llvm::DenseMap<Operation *, int64_t> before, after;
     for (Operation &op : llvm::reverse(block)) {
       after[&op] = countRegisters(live);
       for (Value result : op.getResults())
@@ -184,7 +194,10 @@ private:
       });
       before[&op] = countRegisters(live);
     }
+  }
 
+  void planBlock(Block &block, SmallVectorImpl<Segment> &segments) {
+    countBlock(block);
     SmallVector<Segment> all(1);
     for (Operation &op : block) {
       Segment &segment = all.back();
@@ -274,9 +287,14 @@ private:
   RoleOp role;
   int64_t limit;
   bool writesEarly;
+  llvm::DenseMap<Operation *, int64_t> before, after;
 };
 
 } // namespace
+
+int64_t flamia::mostTileRegisters(RoleOp role) {
+  return Planner(role, 0, false).most();
+}
 
 SmallVector<Segment> flamia::planSegments(RoleOp role, int64_t limit,
                                           bool writesEarly) {

@@ -45,6 +45,9 @@ struct Segment {
 /// used.
 void sinkLines(tcgen::RoleOp role);
 
+/// The most 32-bit registers of a thread that tiles take at any point.
+int64_t mostTileRegisters(tcgen::RoleOp role);
+
 /// The segments of a role in which tiles take more than `limit` registers.
 /// `writesEarly`: a slot may be acquired for what is computed before what it is
 /// computed from is released.

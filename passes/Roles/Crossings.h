@@ -109,6 +109,7 @@ private:
   mlir::LogicalResult checkLoad(mlir::Operation *load);
   LoadGroups groupLoads(llvm::ArrayRef<mlir::Operation *> tileLoads);
   Ring createRing(mlir::Operation *load, const Consumers &consumers);
+  bool areAlike(mlir::Operation *last, mlir::Operation *load);
   /// Whether `load` may follow the ring's last load in its slots.
   bool canShare(const Ring &ring, mlir::Operation *load,
                 const Consumers &consumers,

@@ -2,7 +2,8 @@
 //
 // Each tile load gets a ring of its own: several slots inside loops. Where
 // shared memory cannot hold even one slot of each, loads of one shape that only
-// vector code reads follow each other through one ring.
+// vector code reads follow each other through one ring; so do the loads of
+// loops that follow each other, in kernels without products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -122,17 +123,34 @@ CrossingPlanner::groupLoads(ArrayRef<Operation *> tileLoads) {
   return groups;
 }
 
-bool CrossingPlanner::canShare(const Ring &ring, Operation *load,
-                               const Consumers &consumers,
-                               ArrayRef<Operation *> laterLoads) {
-  Operation *last = ring.load;
-  if (last->getBlock() != load->getBlock() || roleOf(last) != roleOf(load) ||
+/// Loads of one shape and role that only vector code reads.
+bool CrossingPlanner::areAlike(Operation *last, Operation *load) {
+  if (roleOf(last) != roleOf(load) ||
       last->getResult(0).getType() != load->getResult(0).getType())
     return false;
   for (Operation *each : {last, load})
     for (auto &[name, consumer] : consumersOf(each->getResult(0)))
       if (consumer.mma.first)
         return false;
+  return true;
+}
+
+/// Whether control flow holds the ring's last load with all its uses, and only
+/// then reaches `load`. Sharing then costs nothing: both ends of the channel
+/// meet the loads in program order.
+static bool comesAfter(Operation *last, Operation *load) {
+  Operation *outer = last->getBlock()->getParentOp();
+  Block *block = outer->getBlock();
+  Operation *next = block ? ancestorIn(block, load) : nullptr;
+  return isa<scf::ForOp>(outer) && next && outer->isBeforeInBlock(next);
+}
+
+bool CrossingPlanner::canShare(const Ring &ring, Operation *load,
+                               const Consumers &consumers,
+                               ArrayRef<Operation *> laterLoads) {
+  Operation *last = ring.load;
+  if (last->getBlock() != load->getBlock() || !areAlike(last, load))
+    return false;
   Operation *firstUse = consumers.front().second.any.first;
   if (firstUse->isBeforeInBlock(ring.firstUse))
     return false;
@@ -165,7 +183,13 @@ LogicalResult CrossingPlanner::planLoads(ArrayRef<Operation *> tileLoads) {
   for (LoadGroup &group : groups) {
     Operation *load = group.loads.back();
     Ring *ring = nullptr;
-    if (bytes > kImageBytes) {
+    // Kernels without products live from tiles in flight: their rings are as
+    // deep as memory allows, and few.
+    if (accumulators.getWebs().empty())
+      for (Ring &other : rings)
+        if (areAlike(other.load, load) && comesAfter(other.load, load))
+          ring = &other;
+    if (!ring && bytes > kImageBytes) {
       auto later = llvm::find(tileLoads, load);
       for (Ring &other : rings)
         if (canShare(other, load, group.consumers,

@@ -70,7 +70,7 @@ flamia.kernel @convert_reduce_sum(%x: memref<?x16xf32>, %y: memref<?x1xf32>) par
 // A 32x32 block is one warp's: integer maximum of magnitudes over the warp, round up by
 // carrying into the exponent, payload 0 and byte 255 for NaN and Inf.
 // CHECK-LABEL: llvm.func @convert_quantize_block
-// CHECK: arith.maxui
+// CHECK: llvm.intr.maximum
 // CHECK: %[[A:.*]] = nvvm.redux.sync umax %{{.*}}, %{{.*}} : i32 -> i32
 // CHECK: %[[C:.*]] = arith.constant 2097151 : i32
 // CHECK: arith.addi %[[A]], %[[C]] : i32

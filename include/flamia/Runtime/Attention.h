@@ -68,6 +68,13 @@ llvm::Expected<WorkspaceLayout> queryWorkspace(const AttentionConfig &config,
 /// (v and o) and those of the workspace.
 std::vector<std::string> savedForBackward();
 
+/// Strides of a tensor [tokens, heads, head_dim] in elements, from token to
+/// token and from head to head, multiples of 8 below 2^33. Both 0: contiguous.
+struct TokenStrides {
+  uint64_t token = 0, head = 0;
+  bool given() const { return token || head; }
+};
+
 /// Addresses of a forward's tensors, multiples of 16. Tensors must not overlap
 /// where one of them is written (o, lse, the workspace).
 struct ForwardTensors {
@@ -77,6 +84,9 @@ struct ForwardTensors {
   /// Instead of one workspace: an address for each tensor of the layout. Lets a
   /// test put guards between them, and a backward find copies of what is saved.
   std::vector<uint64_t> pieces;
+  /// q, k and v may lie inside other tensors, [tokens, 3, heads, head_dim] or
+  /// rows with padding. The backward takes v contiguous.
+  TokenStrides qStrides, kStrides, vStrides;
 };
 
 /// Kernels with everything checked and bound, in the order of their launches.
@@ -85,7 +95,7 @@ struct ForwardTensors {
 class LaunchPlan {
 public:
   struct Step {
-    std::string name; ///< quantize_q, attention_fwd, ...
+    std::string name; ///< quantize_qkv, attention_fwd, ...
     Kernel *kernel = nullptr;
     std::vector<Argument> arguments;
     std::unique_ptr<PreparedLaunch> prepared;
@@ -103,7 +113,7 @@ protected:
   std::vector<Step> launches;
 };
 
-/// A forward: quantize_q, quantize_k, quantize_v, attention_fwd.
+/// A forward: quantize_qkv, attention_fwd.
 class ForwardPlan : public LaunchPlan {
 public:
   /// The two halves of launch().
@@ -138,7 +148,7 @@ private:
 
   Device &target;
   AttentionConfig settings;
-  std::unique_ptr<Kernel> quantizeLocal, quantizeBlock, attention;
+  std::unique_ptr<Kernel> quantize, attention;
 };
 
 } // namespace runtime

@@ -66,6 +66,9 @@ struct RecordArgument {
   Element element = Element::F32;
   /// Extents, outermost first; empty where the extent is known at launch only.
   std::vector<std::optional<uint64_t>> dims;
+  /// Strides in elements, empty where the launch gives them, the last 1.
+  /// Without any entry the tensor is contiguous.
+  std::vector<std::optional<uint64_t>> strides;
   /// Optional names of the dimensions ("tokens", ...): equal names must have
   /// equal extents in all arguments. Empty, or one entry a dimension.
   std::vector<std::string> dimNames;
@@ -79,12 +82,13 @@ struct RecordParameter {
   enum class Kind {
     Pointer,   ///< 64-bit address of a tensor
     Dim,       ///< 64-bit run-time extent
+    Stride,    ///< 64-bit run-time stride, in elements
     TensorMap, ///< 128-byte ragged tensor map of a tensor
     Scalar     ///< a scalar argument, in its own type
   };
   Kind kind = Kind::Pointer;
   unsigned argument = 0;  ///< index into LaunchRecord::arguments
-  unsigned dim = 0;       ///< Dim
+  unsigned dim = 0;       ///< Dim, Stride
   uint32_t boxRows = 0;   ///< TensorMap: rows of a box, 1..256
   uint32_t spanBytes = 0; ///< TensorMap: bytes of a row of a box
   std::string swizzle;    ///< TensorMap: none 32B 64B 128B
@@ -138,9 +142,11 @@ struct Argument {
   bool isTensor = true;
   uint64_t address = 0; ///< Device address, a multiple of 16.
   Element element = Element::F32;
-  /// In elements, outermost first, contiguous, C order. The last one of
-  /// f4E2M1FN is even.
+  /// In elements, outermost first. The last one of f4E2M1FN is even.
   std::vector<uint64_t> extents;
+  /// In elements; none: contiguous, C order. Only for arguments whose record
+  /// has strides: in bytes multiples of 16 below 2^34, the last 1 element.
+  std::vector<uint64_t> strides;
   /// Bytes that belong to the caller at `address`; the tensor must fit.
   uint64_t bytes = UINT64_MAX;
   double scalar = 0; ///< Value of a scalar, converted to the record's type.
@@ -183,8 +189,8 @@ struct BoundLaunch {
 llvm::Expected<BoundLaunch> bindArguments(const LaunchRecord &record,
                                           llvm::ArrayRef<Argument> arguments);
 
-/// The ragged tensor map of a row-major tensor whose outermost dimension is the
-/// row axis ([rows, cols] or [rows, heads, cols]).
+/// The ragged tensor map of a tensor, contiguous or with strides, whose
+/// outermost dimension is the row axis ([rows, cols] or [rows, heads, cols]).
 llvm::Expected<TensorMapRecipe> raggedTensorMap(const Argument &tensor,
                                                 uint32_t boxRows,
                                                 uint32_t spanBytes,

@@ -274,10 +274,15 @@ flamia.kernel @load_indices(%x: memref<?x?xf32>) parameters {} grid(1) {
 
 // -----
 
-flamia.kernel @load_layout(%x: memref<?x?xf32, strided<[1, ?]>>) parameters {} grid(1) {
-  %c0 = arith.constant 0 : index
-  // expected-error @+1 {{expected 'source' to be row-major, but got 'memref<?x?xf32, strided<[1, ?]>>'}}
-  %t = flamia.load %x[%c0, %c0] : memref<?x?xf32, strided<[1, ?]>> -> tensor<128x64xf32>
+// expected-error @+1 {{expected argument 'x' to be row-major or strided<[..., 1]> of rank 2 or more, but got 'memref<?x?xf32, strided<[1, ?]>>'}}
+flamia.kernel @argument_layout(%x: memref<?x?xf32, strided<[1, ?]>>) parameters {} grid(1) {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{expected argument 'x' to be row-major or strided<[..., 1]> of rank 2 or more, but got 'memref<?x?xf32, strided<[?, 1], offset: ?>>'}}
+flamia.kernel @argument_offset(%x: memref<?x?xf32, strided<[?, 1], offset: ?>>) parameters {} grid(1) {
   flamia.return
 }
 
@@ -828,6 +833,15 @@ flamia.kernel @transpose_extents() parameters {} grid(1) {
 // expected-error @+2 {{'flamia.return' op expects parent op 'flamia.kernel'}}
 func.func @return_outside() {
   flamia.return
+}
+
+// -----
+
+// Layouts that kernels refuse as arguments.
+func.func @load_layout(%x: memref<?x?xf32, strided<[1, ?]>>, %c0: index) {
+  // expected-error @+1 {{expected 'source' to be row-major or strided with last stride 1, but got 'memref<?x?xf32, strided<[1, ?]>>'}}
+  %r = flamia.load %x[%c0, %c0] : memref<?x?xf32, strided<[1, ?]>> -> tensor<128x64xf32>
+  return
 }
 
 // -----

@@ -80,6 +80,24 @@ def quantize(lengths=(1, 130, 33), heads=2, dim=64, block=False):
     return args, ["data"] + scales
 
 
+def quantize_qkv(lengths=(1, 130, 33), heads=3, kv_heads=1, dim=64):
+    """Three query heads share one key and value head: two CTAs of a tile have queries only."""
+    work, tokens, tiles = work_list(lengths)
+    args = {"work": work}
+    outputs = []
+    for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
+        args[name] = bf16(normal(tokens, count, dim))
+        args[name + "_data"] = poison(np.uint8, tokens, count, dim)
+        outputs.append(name + "_data")
+        for scale in ("_scale_rows", "_scale_cols") if name == "v" else ("_scale",):
+            args[name + scale] = poison(np.uint8, tiles, count, 512)
+            outputs.append(name + scale)
+    args["k"][7, 0, 5] = 0x7F80
+    args["v"][40, 0, 5] = 0x7FC0
+    args["q"][5] = 0
+    return args, outputs
+
+
 def scaled_matmul(m=200, n=144, k=320):
     return {"a": payload(m, k), "a_scale": scale_atoms(rng, m, k // 32, 1, 1),
             "b": payload(n, k), "b_scale": scale_atoms(rng, n, k // 32, 1, 1),
@@ -103,6 +121,8 @@ CASES = {
     "attention_fwd_128": lambda: attention_fwd(128),
     "quantize_token_local": lambda: quantize(),
     "quantize_token_block": lambda: quantize(block=True),
+    "quantize_qkv": quantize_qkv,
+    "quantize_qkv_equal": lambda: quantize_qkv(heads=2, kv_heads=2, dim=128),
     "scaled_matmul": scaled_matmul,
     "attention_bf16": attention_bf16,
     "attention_window": lambda: (attention((1, 500, 130), 1, 1, 64), ["o"]),

@@ -331,6 +331,12 @@ const char *test_forward(const char *kernel_folder) {
         FLAMIA_INVALID_ARGUMENT);
   CHECK(strstr(flamia_last_error(), "bytes, expected"));
   ++tensors.workspace_bytes;
+  tensors.q_strides[0] = DIM + 4;
+  tensors.q_strides[1] = DIM;
+  CHECK(flamia_attention_prepare(attention, &offsets, &tensors, &plan) ==
+        FLAMIA_INVALID_ARGUMENT);
+  CHECK(strstr(flamia_last_error(), "'q' has stride 68 in dimension 0"));
+  tensors.q_strides[0] = DIM; /* as a contiguous tensor has them */
   CHECK(flamia_attention_prepare(attention, &offsets, &tensors, &plan) ==
         FLAMIA_OK);
   CHECK(flamia_forward_launch(plan, NULL) == FLAMIA_OK);

@@ -265,11 +265,9 @@ TEST(BackwardMemory, RecordsStateTheWorkspace) {
       if (!declared.inWorkspace)
         continue;
       EXPECT_NE(declared.access, Access::Read) << argument.name;
-      std::string name = argument.name;
-      if (llvm::StringRef(step.name).consume_front("quantize_"))
-        name = step.name.substr(9) + "_" + name;
       uint64_t bytes = bytesOf(argument.element, argument.extents);
-      EXPECT_TRUE(stated.insert({name, bytes}).second) << name;
+      EXPECT_TRUE(stated.insert({argument.name, bytes}).second)
+          << argument.name;
     }
   };
   // Addresses that are never used: nothing is launched.

@@ -421,6 +421,9 @@ TEST(Backward, Refusals) {
             std::string::npos);
   // Inputs may share memory.
   EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dO = t.forward.o; }), "");
+  EXPECT_EQ(
+      errorWith([](BackwardTensors &t) { t.forward.vStrides = {384, 64}; }),
+      "the backward takes v contiguous, but it has strides 384 and 64");
 
   AttentionConfig other = smallConfig();
   other.headDim = 128;

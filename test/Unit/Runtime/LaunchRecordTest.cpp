@@ -138,7 +138,7 @@ TEST(LaunchRecord, RefusesDamagedRecords) {
             "r.json: 'x' of params[3] is not a scalar argument");
   EXPECT_EQ(parseError(with("{\"pointer\": \"y\"}", "{\"address\": \"y\"}")),
             "r.json: expected params[5] to have a member 'pointer', 'dim', "
-            "'tensormap' or 'scalar'");
+            "'stride', 'tensormap' or 'scalar'");
   EXPECT_EQ(parseError(with("{\"pointer\": \"y\"}", "7")),
             "r.json: expected params[5] to be an object");
   EXPECT_EQ(parseError(with("\"128B\"", "\"64B\"")),
@@ -237,6 +237,111 @@ TEST(BindArguments, Idx1OffsetsBeyond32Bits) {
   EXPECT_EQ(llvm::toString(refused.takeError()),
             "tensor map of 'x': a token's row has 17179869184 bytes, the limit "
             "is 2^34 - 16");
+}
+
+namespace {
+
+/// The sample with strides of "x", which its token stride is a parameter of.
+std::string stridedSample() {
+  std::string text =
+      with("\"dims\": [null, null, 128],", "\"dims\": [null, null, 128], "
+                                           "\"strides\": [null, null, 1],");
+  size_t at = text.find("{\"dim\": [\"x\", 1]}");
+  return text.replace(at, 17, "{\"stride\": [\"x\", 0]}");
+}
+
+llvm::Expected<BoundLaunch> bindStrided(std::vector<uint64_t> strides,
+                                        uint64_t bytes = UINT64_MAX) {
+  std::vector<Argument> arguments = sampleArguments();
+  arguments[0].strides = std::move(strides);
+  arguments[0].bytes = bytes;
+  return bindArguments(
+      llvm::cantFail(LaunchRecord::parse(stridedSample(), "r.json")),
+      arguments);
+}
+
+std::string strideError(std::vector<uint64_t> strides,
+                        uint64_t bytes = UINT64_MAX) {
+  llvm::Expected<BoundLaunch> bound = bindStrided(std::move(strides), bytes);
+  return bound ? "" : llvm::toString(bound.takeError());
+}
+
+} // namespace
+
+TEST(BindArguments, Strides) {
+  // Two heads of 128 out of [tokens, 3, 2, 128].
+  BoundLaunch bound = llvm::cantFail(bindStrided({768, 128, 1}));
+  EXPECT_EQ(valueOf<uint64_t>(bound.params[1]), 768u);
+  const TensorMapRecipe &map = *bound.params[2].tensorMap;
+  EXPECT_EQ(map.strides,
+            (std::vector<uint64_t>{128, 768, 768, (uint64_t(1) << 34) - 768}));
+  // Heads outside tokens, and one head for all.
+  EXPECT_EQ(llvm::cantFail(bindStrided({128, 38400, 1}))
+                .params[2]
+                .tensorMap->strides[0],
+            38400u);
+  EXPECT_EQ(strideError({128, 0, 1}), "");
+  EXPECT_EQ(
+      strideError({0, 128, 1}),
+      "tensor map of 'x': expected rows that lie apart, but their stride is "
+      "0");
+  // Without strides the tensor is contiguous.
+  bound = llvm::cantFail(bindStrided({}));
+  EXPECT_EQ(valueOf<uint64_t>(bound.params[1]), 256u);
+  EXPECT_EQ(bound.params[2].tensorMap->strides[1], 256u);
+  // The last element is the last byte needed.
+  uint64_t bytes = 299 * 768 + 128 + 128;
+  EXPECT_EQ(strideError({768, 128, 1}, bytes), "");
+  EXPECT_EQ(strideError({768, 128, 1}, bytes - 1),
+            "argument 'x' needs 229888 bytes, its buffer has 229887");
+}
+
+TEST(BindArguments, RefusesStrides) {
+  EXPECT_EQ(strideError({760, 128, 1}),
+            "argument 'x' has stride 760 in dimension 0, which is 760 bytes "
+            "and not a multiple of 16");
+  EXPECT_EQ(strideError({768, 8, 1}),
+            "argument 'x' has stride 8 in dimension 1, which is 8 bytes and "
+            "not a multiple of 16");
+  EXPECT_EQ(strideError({768, 128, 2}),
+            "argument 'x' has stride 2 in dimension 2, expected 1");
+  EXPECT_EQ(strideError({768, 1}), "argument 'x' has 2 strides, expected 3");
+  EXPECT_EQ(strideError({(uint64_t(1) << 34) - 16, 128, 1}), "");
+  EXPECT_EQ(strideError({uint64_t(1) << 34, 128, 1}),
+            "argument 'x' has stride 17179869184 in dimension 0, the limit is "
+            "17179869168 elements (2^34 - 16 bytes)");
+  // "y" has none: its strides must be those of a contiguous tensor.
+  std::vector<Argument> arguments = sampleArguments();
+  arguments[1].strides = {2, 1};
+  EXPECT_EQ(bindError(arguments), "");
+  arguments[1].strides = {4, 1};
+  EXPECT_EQ(bindError(arguments),
+            "argument 'y' has stride 4 in dimension 0, expected 2: the kernel "
+            "takes it contiguous");
+  // Rows that are written must lie apart.
+  std::string text = stridedSample();
+  size_t at = text.find("\"read\"");
+  text.replace(at, 6, "\"write\"");
+  LaunchRecord record = llvm::cantFail(LaunchRecord::parse(text, "r.json"));
+  arguments = sampleArguments();
+  arguments[0].strides = {128, 128, 1};
+  EXPECT_EQ(llvm::toString(bindArguments(record, arguments).takeError()),
+            "argument 'x' has stride 128 in dimension 0, expected at least 256 "
+            "because the kernel writes it");
+}
+
+TEST(LaunchRecord, RefusesStrides) {
+  std::string text = stridedSample();
+  size_t at = text.find("[null, null, 1]");
+  EXPECT_EQ(parseError(std::string(text).replace(at, 15, "[null, null, 2]")),
+            "r.json: expected 'strides' of args[0] to hold 3 strides, the last "
+            "1");
+  EXPECT_EQ(parseError(std::string(text).replace(at, 15, "[null, 1]")),
+            "r.json: expected 'strides' of args[0] to hold 3 strides, the last "
+            "1");
+  EXPECT_EQ(
+      parseError(with("{\"dim\": [\"x\", 1]}", "{\"stride\": [\"x\", 1]}")),
+      "r.json: 'stride' of params[1] names an argument without strides");
 }
 
 TEST(BindArguments, EmptyGrid) {

@@ -1,0 +1,28 @@
+//===- Staging.h - Stores that pass through shared memory -------*- C++ -*-===//
+//
+// A thread holds a row of a tile, a line of global memory is part of one row:
+// storing rows from registers touches 32 lines with every access of a warp.
+// Where shared memory has room, each warp writes its 32 rows there and stores
+// whole lines. flamia-allocate-memory makes the room (kStagingOffset),
+// convert-flamia-to-nvvm uses it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAMIA_PASSES_STAGING_H
+#define FLAMIA_PASSES_STAGING_H
+
+#include "mlir/IR/Types.h"
+
+namespace flamia {
+
+/// Attribute of a kernel: where the room starts, in bytes from the buffers'
+/// start.
+constexpr llvm::StringLiteral kStagingOffset = "tcgen.staging_offset";
+
+/// Bytes of a tile's rows that are staged at a time: 128, 64 or 32, or 0 for
+/// tiles that go to global memory directly.
+int64_t stagedSpan(mlir::Type tile);
+
+} // namespace flamia
+
+#endif // FLAMIA_PASSES_STAGING_H
