@@ -69,6 +69,13 @@ flamia_status flamia_device_synchronize(flamia_device *device, void *stream);
 /*===-- Attention
  * ----------------------------------------------------------===*/
 
+/* Number formats: everything E4M3, or scores from NVFP4 (E2M1 with E4M3 scales
+   per 16 channels) and the rest as in mxfp8. */
+typedef enum flamia_format {
+  FLAMIA_FORMAT_MXFP8 = 0,
+  FLAMIA_FORMAT_NVFP4 = 1
+} flamia_format;
+
 typedef struct flamia_attention_config {
   int64_t heads;    /* query heads, a multiple of kv_heads */
   int64_t kv_heads; /* query head h reads kv head h / (heads / kv_heads) */
@@ -79,9 +86,16 @@ typedef struct flamia_attention_config {
   float softmax_scale;
   int32_t use_default_scale;
   const char *arch; /* "sm_100a"...; null: whatever the folder holds */
+  int32_t format;   /* flamia_format */
+  /* Second-level scales of Q and K, from 2^-32 to 2^32; read in format nvfp4
+     only. A constant or a maximum over earlier steps, never a maximum over the
+     tensors of this step, which sees later tokens and other documents. The
+     backward needs the forward's. */
+  float q_global_scale, k_global_scale;
 } flamia_attention_config;
 
-/* 1 head, 1 kv head, head_dim 128, causal, default scale, any arch. */
+/* 1 head, 1 kv head, head_dim 128, causal, default scale, any arch, mxfp8,
+   second-level scales 2^-3. */
 void flamia_attention_config_init(flamia_attention_config *config);
 
 /* cu_seqlens on the host: count entries of 4 or 8 bytes, first 0, never
@@ -101,9 +115,9 @@ flamia_attention_workspace_size(const flamia_attention_config *config,
 /* A tensor inside the workspace. */
 typedef struct flamia_tensor_info {
   const char *name;    /* static: "q_data", "m", ... */
-  const char *element; /* static: "f32", "f8E4M3FN", ... */
+  const char *element; /* static: "f32", "f8E4M3FN", "f4E2M1FN" (two a byte) */
   int32_t rank;
-  uint64_t extents[4]; /* outermost first, row-major */
+  uint64_t extents[4]; /* in elements, outermost first, row-major */
   uint64_t offset;     /* bytes from the start of the workspace */
   uint64_t bytes;
   int32_t saved; /* nonzero: the backward reads it, so keep it */
@@ -116,8 +130,11 @@ flamia_attention_workspace_tensor(const flamia_attention_config *config,
                                   flamia_tensor_info *info);
 
 /* Name of the index-th tensor that a backward needs to find unchanged, the
-   caller's own (v and o) and those of the workspace; null after the last. */
+   caller's own (v and o) and those of the workspace; null after the last. The
+   second form is for any format, the first for mxfp8. */
 const char *flamia_attention_saved_tensor(size_t index);
+const char *flamia_attention_saved_tensor_of(flamia_format format,
+                                             size_t index);
 
 typedef struct flamia_attention flamia_attention;
 
@@ -127,6 +144,12 @@ flamia_status flamia_attention_create(flamia_device *device,
                                       const flamia_attention_config *config,
                                       flamia_attention **attention);
 void flamia_attention_destroy(flamia_attention *attention);
+
+/* Other second-level scales for plans to come, in format nvfp4. A backward
+   needs those that its forward was prepared with. */
+flamia_status flamia_attention_set_global_scales(flamia_attention *attention,
+                                                 float q_global_scale,
+                                                 float k_global_scale);
 
 /* Device addresses. BF16: q and o [tokens, heads, head_dim], k and v [tokens,
    kv_heads, head_dim]; float32: lse [tokens, heads] (natural logarithm).
@@ -180,6 +203,9 @@ flamia_status flamia_backward_create(flamia_device *device,
                                      int32_t with_d_lse,
                                      flamia_backward **backward);
 void flamia_backward_destroy(flamia_backward *backward);
+flamia_status flamia_backward_set_global_scales(flamia_backward *backward,
+                                                float q_global_scale,
+                                                float k_global_scale);
 
 /* Device addresses. BF16: d_o and d_q [tokens, heads, head_dim], d_k and d_v
    [tokens, kv_heads, head_dim]; float32: d_lse [tokens, heads] (gradient of the

@@ -87,8 +87,26 @@ flamia_status give(Expected<std::unique_ptr<T>> value, Handle **handle) {
   return FLAMIA_OK;
 }
 
-AttentionConfig configOf(const flamia_attention_config &from) {
+Expected<Format> formatOf(int32_t format) {
+  switch (format) {
+  case FLAMIA_FORMAT_MXFP8:
+    return Format::Mxfp8;
+  case FLAMIA_FORMAT_NVFP4:
+    return Format::Nvfp4;
+  }
+  return makeError(ErrorCode::InvalidArgument,
+                   "format is " + Twine(format) +
+                       ", expected 0 (mxfp8) or 1 (nvfp4)");
+}
+
+Expected<AttentionConfig> configOf(const flamia_attention_config &from) {
+  Expected<Format> format = formatOf(from.format);
+  if (!format)
+    return format.takeError();
   AttentionConfig config;
+  config.format = *format;
+  config.qGlobalScale = from.q_global_scale;
+  config.kGlobalScale = from.k_global_scale;
   config.heads = from.heads;
   config.kvHeads = from.kv_heads;
   config.headDim = from.head_dim;
@@ -141,7 +159,10 @@ Expected<WorkspaceLayout> layoutOf(LayoutQuery &query,
   Expected<std::vector<int64_t>> checked = offsetsOf(offsets);
   if (!checked)
     return checked.takeError();
-  return query(configOf(*config), *checked);
+  Expected<AttentionConfig> converted = configOf(*config);
+  if (!converted)
+    return converted.takeError();
+  return query(*converted, *checked);
 }
 
 /// A copy of a name that lives as long as the process.
@@ -203,13 +224,15 @@ flamia_status createKernels(flamia_device *device, const char *kernelFolder,
                          : !config       ? "config"
                                          : handleName));
   // A bad configuration is reported before the folder is looked at.
-  AttentionConfig checked = configOf(*config);
-  if (Error error = checkConfig(checked))
+  Expected<AttentionConfig> checked = configOf(*config);
+  if (!checked)
+    return finish(checked.takeError());
+  if (Error error = checkConfig(*checked))
     return finish(std::move(error));
   Expected<KernelLibrary> library = KernelLibrary::open(kernelFolder);
   if (!library)
     return finish(library.takeError());
-  return give(create(*device->device, *library, checked), handle);
+  return give(create(*device->device, *library, *checked), handle);
 }
 
 ForwardTensors tensorsOf(const flamia_forward_tensors &from) {
@@ -304,6 +327,9 @@ void flamia_attention_config_init(flamia_attention_config *config) {
   config->head_dim = defaults.headDim;
   config->causal = defaults.causal;
   config->use_default_scale = 1;
+  config->format = FLAMIA_FORMAT_MXFP8;
+  config->q_global_scale = defaults.qGlobalScale;
+  config->k_global_scale = defaults.kGlobalScale;
 }
 
 flamia_status
@@ -321,7 +347,17 @@ flamia_attention_workspace_tensor(const flamia_attention_config *config,
 }
 
 const char *flamia_attention_saved_tensor(size_t index) {
-  std::vector<std::string> names = savedForBackward();
+  return flamia_attention_saved_tensor_of(FLAMIA_FORMAT_MXFP8, index);
+}
+
+const char *flamia_attention_saved_tensor_of(flamia_format format,
+                                             size_t index) {
+  Expected<Format> known = formatOf(format);
+  if (!known) {
+    finish(known.takeError());
+    return nullptr;
+  }
+  std::vector<std::string> names = savedForBackward(*known);
   return index < names.size() ? permanent(names[index]) : nullptr;
 }
 
@@ -334,6 +370,14 @@ flamia_status flamia_attention_create(flamia_device *device,
 }
 
 void flamia_attention_destroy(flamia_attention *attention) { delete attention; }
+
+flamia_status flamia_attention_set_global_scales(flamia_attention *attention,
+                                                 float q_global_scale,
+                                                 float k_global_scale) {
+  return finish(attention ? attention->forward->setGlobalScales(q_global_scale,
+                                                                k_global_scale)
+                          : isNull("attention"));
+}
 
 flamia_status flamia_attention_prepare(flamia_attention *attention,
                                        const flamia_offsets *offsets,
@@ -382,6 +426,14 @@ flamia_status flamia_backward_create(flamia_device *device,
 }
 
 void flamia_backward_destroy(flamia_backward *backward) { delete backward; }
+
+flamia_status flamia_backward_set_global_scales(flamia_backward *backward,
+                                                float q_global_scale,
+                                                float k_global_scale) {
+  return finish(backward ? backward->backward->setGlobalScales(q_global_scale,
+                                                               k_global_scale)
+                         : isNull("backward"));
+}
 
 flamia_status flamia_backward_prepare(flamia_backward *backward,
                                       const flamia_offsets *offsets,

@@ -37,15 +37,22 @@ AttentionForward::create(Device &device, const KernelLibrary &library,
   std::unique_ptr<AttentionForward> forward(
       new AttentionForward(device, config));
   std::string dim = std::to_string(config.headDim);
+  std::string format = nameOf(config.format).str();
   if (Error error = loadKernel(device, library, config, "quantize_qkv",
-                               {{"head_dim", dim}}, forward->quantize))
+                               {{"head_dim", dim}, {"format", format}},
+                               forward->quantize))
     return std::move(error);
-  if (Error error = loadKernel(
-          device, library, config, "attention_fwd",
-          {{"head_dim", dim}, {"causal", config.causal ? "true" : "false"}},
-          forward->attention))
+  if (Error error = loadKernel(device, library, config, "attention_fwd",
+                               {{"head_dim", dim},
+                                {"causal", config.causal ? "true" : "false"},
+                                {"format", format}},
+                               forward->attention))
     return std::move(error);
   return forward;
+}
+
+Error AttentionForward::setGlobalScales(float q, float k) {
+  return changeGlobalScales(settings, q, k);
 }
 
 Expected<std::unique_ptr<ForwardPlan>>
@@ -73,10 +80,12 @@ AttentionForward::prepare(ArrayRef<int64_t> offsets,
   auto plan = std::make_unique<ForwardPlan>();
   plan->layout = std::move(*layout);
   plan->work = schedule::buildWorkList(offsets, settings.causal);
+  // An empty pack may come without memory.
   const Argument &work = builder.tensor("work");
-  if (Error error =
-          target.upload(work.address, plan->work.items.data(), work.bytes))
-    return std::move(error);
+  if (work.bytes)
+    if (Error error =
+            target.upload(work.address, plan->work.items.data(), work.bytes))
+      return std::move(error);
 
   if (Error error = builder.addStep(*plan, "quantize_qkv", *quantize))
     return std::move(error);

@@ -19,8 +19,10 @@ AttentionBackward::create(Device &device, const KernelLibrary &library,
   std::unique_ptr<AttentionBackward> backward(
       new AttentionBackward(device, config, withDLse));
   std::string dim = std::to_string(config.headDim);
-  KernelLibrary::Parameters causal = {
-      {"head_dim", dim}, {"causal", config.causal ? "true" : "false"}};
+  KernelLibrary::Parameters gradients = {
+      {"head_dim", dim},
+      {"causal", config.causal ? "true" : "false"},
+      {"format", nameOf(config.format).str()}};
   if (Error error =
           loadKernel(device, library, config, "attention_bwd_prep",
                      {{"head_dim", dim}, {"dlse", withDLse ? "true" : "false"}},
@@ -31,12 +33,16 @@ AttentionBackward::create(Device &device, const KernelLibrary &library,
                      {{"head_dim", dim}}, backward->keys))
     return std::move(error);
   if (Error error = loadKernel(device, library, config, "attention_bwd_dkdv",
-                               causal, backward->keyGradients))
+                               gradients, backward->keyGradients))
     return std::move(error);
   if (Error error = loadKernel(device, library, config, "attention_bwd_dq",
-                               causal, backward->queryGradients))
+                               gradients, backward->queryGradients))
     return std::move(error);
   return backward;
+}
+
+Error AttentionBackward::setGlobalScales(float q, float k) {
+  return changeGlobalScales(settings, q, k);
 }
 
 Expected<std::unique_ptr<BackwardPlan>>

@@ -118,7 +118,9 @@ KernelLibrary::find(StringRef kernel, StringRef arch,
       continue;
     bool matches = all_of(parameters, [&](const auto &wanted) {
       auto it = record.parameters.find(wanted.first);
-      return it != record.parameters.end() && it->second == wanted.second;
+      if (it == record.parameters.end())
+        return wanted.first == "format" && wanted.second == "mxfp8";
+      return it->second == wanted.second;
     });
     if (matches)
       return &record;

@@ -99,6 +99,18 @@ const PlanBuilder::Entry *PlanBuilder::find(StringRef name) const {
   return nullptr;
 }
 
+std::optional<float> PlanBuilder::number(StringRef name) const {
+  if (name == "softmax_scale")
+    return config.scale();
+  if (config.format == Format::Mxfp8)
+    return std::nullopt;
+  if (name == "q_global_scale")
+    return config.qGlobalScale;
+  if (name == "k_global_scale")
+    return config.kGlobalScale;
+  return std::nullopt;
+}
+
 const Argument &PlanBuilder::tensor(StringRef name) const {
   const Entry *entry = find(name);
   assert(entry && "no tensor of this name was added");
@@ -138,12 +150,13 @@ Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
         tensor = replacement;
         break;
       }
-    if (!declared.isTensor && tensor == "softmax_scale") {
-      step.arguments.push_back(Argument::number(tensor, config.scale()));
+    if (std::optional<float> value = number(tensor);
+        value && !declared.isTensor) {
+      step.arguments.push_back(Argument::number(tensor, *value));
       continue;
     }
     const Entry *entry = find(tensor);
-    if (!entry)
+    if (!entry || !declared.isTensor)
       return invalidArgument("kernel '" + kernel.record().kernel +
                              "' has an argument '" + declared.name +
                              "', which this version does not know");

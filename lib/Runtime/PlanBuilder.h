@@ -14,6 +14,9 @@ namespace runtime {
 
 llvm::Error invalidArgument(const llvm::Twine &message);
 
+/// Changes the second-level scales of a configuration if they are good ones.
+llvm::Error changeGlobalScales(AttentionConfig &config, float q, float k);
+
 /// Finds a kernel for the configuration's architecture and loads it.
 llvm::Error loadKernel(Device &device, const KernelLibrary &library,
                        const AttentionConfig &config, llvm::StringRef name,
@@ -44,8 +47,9 @@ public:
   /// Refuses tensors that overlap where one of them is written.
   llvm::Error checkOverlaps() const;
 
-  /// Appends a launch: every argument of the kernel is the tensor (or
-  /// softmax_scale) of the same name, or of the name that `renamed` gives for
+  /// Appends a launch: every argument of the kernel is the tensor (or the
+  /// number of the configuration: softmax_scale, q_global_scale,
+  /// k_global_scale) of the same name, or of the name that `renamed` gives for
   /// it.
   using Renamed = std::vector<std::pair<llvm::StringRef, llvm::StringRef>>;
   llvm::Error addStep(LaunchPlan &plan, llvm::StringRef name, Kernel &kernel,
@@ -59,6 +63,7 @@ private:
   };
   void add(Argument argument, Access access, bool inWorkspace = false);
   const Entry *find(llvm::StringRef name) const;
+  std::optional<float> number(llvm::StringRef name) const;
 
   const AttentionConfig &config;
   uint64_t tokens;

@@ -8,8 +8,10 @@
 #include "lib/Runtime/PlanBuilder.h"
 
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
 
@@ -21,6 +23,8 @@ namespace {
 
 constexpr uint64_t pieceAlignment = 256;
 constexpr uint64_t scaleAtomBytes = 512;
+/// Four blocks of 16 channels.
+constexpr uint64_t channelsPerAtom = 64;
 
 /// The extents that workspaces are made of, and the layout as it grows.
 struct LayoutBuilder {
@@ -59,6 +63,12 @@ struct LayoutBuilder {
   void addScales(StringRef name, uint64_t heads, bool saved = false) {
     add(name, Element::F8E8M0FNU, {tiles, heads, scaleAtomBytes}, saved);
   }
+  /// An operand of the scores in format nvfp4: NAME and NAME_scale.
+  void addNvfp4(StringRef name, uint64_t count) {
+    add(name, Element::F4E2M1FN, {tokens, count, dim}, true);
+    add((name + "_scale").str(), Element::F8E4M3FN,
+        {tiles, count, dim / channelsPerAtom, scaleAtomBytes}, true);
+  }
   /// One number for each token and head, by token and by tile.
   void addVector(StringRef name, bool saved = false) {
     add(name, Element::F32, {tokens, heads}, saved);
@@ -72,6 +82,27 @@ struct LayoutBuilder {
 
 float AttentionConfig::scale() const {
   return softmaxScale ? *softmaxScale : float(1.0 / std::sqrt(double(headDim)));
+}
+
+StringRef runtime::nameOf(Format format) {
+  return format == Format::Mxfp8 ? "mxfp8" : "nvfp4";
+}
+
+std::optional<Format> runtime::parseFormat(StringRef name) {
+  for (Format format : {Format::Mxfp8, Format::Nvfp4})
+    if (name == nameOf(format))
+      return format;
+  return std::nullopt;
+}
+
+/// Beyond these, block scales or the softmax scale leave float's range.
+static Error checkGlobalScale(StringRef name, float scale) {
+  if (scale >= 0x1p-32f && scale <= 0x1p32f)
+    return Error::success();
+  std::string text;
+  raw_string_ostream(text) << format("%.9g", scale);
+  return invalidArgument(name + " is " + text +
+                         ", expected a number from 2^-32 to 2^32");
 }
 
 Error runtime::checkConfig(const AttentionConfig &config) {
@@ -93,6 +124,22 @@ Error runtime::checkConfig(const AttentionConfig &config) {
                 ">= 0",
                 *config.softmaxScale)
             .str());
+  if (config.format == Format::Mxfp8)
+    return Error::success();
+  if (Error error = checkGlobalScale("q_global_scale", config.qGlobalScale))
+    return error;
+  return checkGlobalScale("k_global_scale", config.kGlobalScale);
+}
+
+Error runtime::changeGlobalScales(AttentionConfig &config, float q, float k) {
+  AttentionConfig changed = config;
+  changed.qGlobalScale = q;
+  changed.kGlobalScale = k;
+  if (config.format == Format::Mxfp8)
+    return invalidArgument("format mxfp8 has no second-level scales");
+  if (Error error = checkConfig(changed))
+    return error;
+  config = std::move(changed);
   return Error::success();
 }
 
@@ -119,6 +166,10 @@ Expected<WorkspaceLayout> runtime::queryWorkspace(const AttentionConfig &config,
   builder->addScales("v_scale_cols", builder->kvHeads, true);
   for (StringRef name : {"m", "l", "kappa"})
     builder->addVector(name, true);
+  if (config.format == Format::Nvfp4) {
+    builder->addNvfp4("q_fp4", builder->heads);
+    builder->addNvfp4("k_fp4", builder->kvHeads);
+  }
   return std::move(builder->layout);
 }
 
@@ -145,9 +196,11 @@ runtime::queryBackwardWorkspace(const AttentionConfig &config,
   return std::move(builder->layout);
 }
 
-std::vector<std::string> runtime::savedForBackward() {
+std::vector<std::string> runtime::savedForBackward(Format format) {
   std::vector<std::string> names = {"v", "o"};
-  WorkspaceLayout layout = cantFail(queryWorkspace({}, {0}));
+  AttentionConfig config;
+  config.format = format;
+  WorkspaceLayout layout = cantFail(queryWorkspace(config, {0}));
   for (const WorkspaceTensor &tensor : layout.tensors)
     if (tensor.saved)
       names.push_back(tensor.name);

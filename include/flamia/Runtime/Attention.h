@@ -20,6 +20,17 @@
 namespace flamia {
 namespace runtime {
 
+/// Number formats (docs/numerics.md). They differ in the operands of the scores
+/// Q K^T alone, in the forward and in the backward's recomputation.
+enum class Format {
+  Mxfp8, ///< Everything E4M3.
+  Nvfp4  ///< Scores from E2M1 with UE4M3 scales per 16 channels.
+};
+
+/// "mxfp8", "nvfp4", as kernels' parameter `format` has it.
+llvm::StringRef nameOf(Format format);
+std::optional<Format> parseFormat(llvm::StringRef name);
+
 struct AttentionConfig {
   int64_t heads = 1;
   int64_t kvHeads = 1;
@@ -28,12 +39,21 @@ struct AttentionConfig {
   /// Absent: 1 / sqrt(headDim).
   std::optional<float> softmaxScale;
   std::string arch; ///< Empty: whatever the kernel library holds.
+  Format format = Format::Mxfp8;
+  /// Second-level scales g of Q and K in format nvfp4, finite and above 0, from
+  /// 2^-32 to 2^32. 2^-3 holds its accuracy for token amax of .01 to 300
+  /// (docs/numerics.md, also for what happens outside). They must not come from
+  /// the data of the same step: a maximum over the tensor sees later tokens and
+  /// other documents. A constant, or a maximum over earlier steps, is safe. The
+  /// backward needs the forward's.
+  float qGlobalScale = 0.125f, kGlobalScale = 0.125f;
 
   float scale() const;
 };
 
-/// Head dims (64 and 128), heads (1 to 65535, a multiple of kvHeads) and the
-/// softmax scale (finite, not negative). The message names value and limit.
+/// Head dims (64 and 128), heads (1 to 65535, a multiple of kvHeads), the
+/// softmax scale (finite, not negative) and, where the format has them, the
+/// second-level scales. The message names value and limit.
 llvm::Error checkConfig(const AttentionConfig &config);
 
 /// A tensor that the library keeps in the caller's workspace.
@@ -60,13 +80,17 @@ struct WorkspaceLayout {
 /// tokens and S tiles of 128 tokens (each document has its own), H heads, G kv
 /// heads and head dim D, these are
 ///   T (H (D + 12) + 2 G D) + S (512 H + 1536 G + 16)
-/// bytes, beside the padding of each tensor to 256.
+/// bytes, beside the padding of each tensor to 256. Format nvfp4 has Q and K a
+/// second time, for the scores: q_fp4, k_fp4 [tokens, heads, D] in packed pairs
+/// and q_fp4_scale, k_fp4_scale [tiles, heads, D / 64, 512], which are
+///   (H + G) D (T / 2 + 8 S)
+/// bytes more.
 llvm::Expected<WorkspaceLayout> queryWorkspace(const AttentionConfig &config,
                                                llvm::ArrayRef<int64_t> offsets);
 
-/// Names of all tensors that a backward of this forward reads, the caller's own
-/// (v and o) and those of the workspace.
-std::vector<std::string> savedForBackward();
+/// Names of all tensors that a backward of a forward in this format reads, the
+/// caller's own (v and o) and those of the workspace.
+std::vector<std::string> savedForBackward(Format format = Format::Mxfp8);
 
 /// Strides of a tensor [tokens, heads, head_dim] in elements, from token to
 /// token and from head to head, multiples of 8 below 2^33. Both 0: contiguous.
@@ -138,6 +162,11 @@ public:
   /// list, copies it into the workspace and prepares the launches.
   llvm::Expected<std::unique_ptr<ForwardPlan>>
   prepare(llvm::ArrayRef<int64_t> offsets, const ForwardTensors &tensors);
+
+  /// Other second-level scales for plans to come, checked as in checkConfig: a
+  /// recipe with maxima over earlier steps needs no kernels anew. A backward
+  /// needs those that its forward was prepared with.
+  llvm::Error setGlobalScales(float q, float k);
 
   const AttentionConfig &config() const { return settings; }
   Device &device() const { return target; }

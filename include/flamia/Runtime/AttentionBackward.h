@@ -63,6 +63,9 @@ public:
   llvm::Expected<std::unique_ptr<BackwardPlan>>
   prepare(llvm::ArrayRef<int64_t> offsets, const BackwardTensors &tensors);
 
+  /// As AttentionForward::setGlobalScales.
+  llvm::Error setGlobalScales(float q, float k);
+
   const AttentionConfig &config() const { return settings; }
   Device &device() const { return target; }
   bool hasDLse() const { return withDLse; }

@@ -23,7 +23,8 @@ public:
   static llvm::Expected<KernelLibrary> open(llvm::StringRef directory);
 
   /// The record of `kernel` for `arch` (empty: any) whose parameters include
-  /// all of `parameters`. An error lists what was asked for.
+  /// all of `parameters`. A kernel without a parameter `format` serves format
+  /// mxfp8. An error lists what was asked for.
   llvm::Expected<const LaunchRecord *> find(llvm::StringRef kernel,
                                             llvm::StringRef arch,
                                             const Parameters &parameters) const;

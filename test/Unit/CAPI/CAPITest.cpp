@@ -16,4 +16,5 @@ TEST(CAPI, BackwardWorkspace) {
 }
 TEST(CAPI, Refusals) { EXPECT_EQ(text(test_refusals()), ""); }
 TEST(CAPI, SavedTensors) { EXPECT_EQ(text(test_saved_tensors()), ""); }
+TEST(CAPI, Format) { EXPECT_EQ(text(test_format()), ""); }
 TEST(CAPI, SimulatorMemory) { EXPECT_EQ(text(test_simulator_memory()), ""); }

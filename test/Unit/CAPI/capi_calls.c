@@ -262,6 +262,76 @@ const char *test_saved_tensors(void) {
     CHECK(name && strcmp(name, expected[i]) == 0);
   }
   CHECK(flamia_attention_saved_tensor(i) == NULL);
+  {
+    static const char *const more[] = {"q_fp4", "q_fp4_scale", "k_fp4",
+                                       "k_fp4_scale"};
+    const size_t count = i;
+    for (i = 0; i < count + 4; ++i) {
+      const char *name =
+          flamia_attention_saved_tensor_of(FLAMIA_FORMAT_NVFP4, i);
+      CHECK(name &&
+            strcmp(name, i < count ? expected[i] : more[i - count]) == 0);
+    }
+    CHECK(flamia_attention_saved_tensor_of(FLAMIA_FORMAT_NVFP4, i) == NULL);
+  }
+  return NULL;
+}
+
+const char *test_format(void) {
+  static const int32_t cu[] = {0, 5, 5, 305};
+  flamia_offsets offsets = offsets32(cu, 4);
+  flamia_attention_config config;
+  flamia_tensor_info info;
+  uint64_t mxfp8 = 0, nvfp4 = 0;
+  size_t i, found = 0;
+
+  flamia_attention_config_init(&config);
+  config.heads = 4;
+  config.kv_heads = 2;
+  CHECK(config.format == FLAMIA_FORMAT_MXFP8);
+  CHECK(config.q_global_scale == 0.125f && config.k_global_scale == 0.125f);
+  CHECK(flamia_attention_workspace_size(&config, &offsets, &mxfp8) ==
+        FLAMIA_OK);
+  config.format = FLAMIA_FORMAT_NVFP4;
+  CHECK(flamia_attention_workspace_size(&config, &offsets, &nvfp4) ==
+        FLAMIA_OK);
+  /* 305 tokens, 4 tiles; at most 255 bytes of padding for each tensor. */
+  CHECK(nvfp4 - mxfp8 >= 6 * 128 * (305 + 16 * 4) / 2 &&
+        nvfp4 - mxfp8 < 6 * 128 * (305 + 16 * 4) / 2 + 4 * 256);
+  for (i = 0; flamia_attention_workspace_tensor(&config, &offsets, i, &info) ==
+              FLAMIA_OK;
+       ++i) {
+    if (strcmp(info.name, "k_fp4") == 0) {
+      CHECK(strcmp(info.element, "f4E2M1FN") == 0 && info.saved);
+      CHECK(info.rank == 3 && info.extents[0] == 305 && info.extents[1] == 2 &&
+            info.extents[2] == 128);
+      CHECK(info.bytes == 305 * 2 * 64);
+      ++found;
+    }
+    if (strcmp(info.name, "q_fp4_scale") == 0) {
+      CHECK(strcmp(info.element, "f8E4M3FN") == 0 && info.saved);
+      CHECK(info.rank == 4 && info.extents[0] == 4 && info.extents[1] == 4 &&
+            info.extents[2] == 2 && info.extents[3] == 512);
+      ++found;
+    }
+  }
+  CHECK(i == 15 && found == 2);
+
+  config.format = 2;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &nvfp4),
+              FLAMIA_INVALID_ARGUMENT,
+              "format is 2, expected 0 (mxfp8) or 1 (nvfp4)");
+  config.format = FLAMIA_FORMAT_NVFP4;
+  config.k_global_scale = 0;
+  CHECK_FAILS(flamia_backward_workspace_size(&config, &offsets, &nvfp4),
+              FLAMIA_INVALID_ARGUMENT,
+              "k_global_scale is 0, expected a number from 2^-32 to 2^32");
+  config.format = FLAMIA_FORMAT_MXFP8; /* which has none */
+  CHECK(flamia_backward_workspace_size(&config, &offsets, &nvfp4) == FLAMIA_OK);
+  CHECK_FAILS(flamia_attention_set_global_scales(NULL, 1, 1),
+              FLAMIA_INVALID_ARGUMENT, "attention is a null pointer");
+  CHECK_FAILS(flamia_backward_set_global_scales(NULL, 1, 1),
+              FLAMIA_INVALID_ARGUMENT, "backward is a null pointer");
   return NULL;
 }
 

@@ -13,9 +13,10 @@ const char *test_workspace(void);
 const char *test_backward_workspace(void);
 const char *test_refusals(void);
 const char *test_saved_tensors(void);
+const char *test_format(void);
 const char *test_simulator_memory(void);
-/* Runs a forward on the simulator with the kernels of a folder: V is one in
-   every element, so O must be one too. */
+/* Runs a forward on the simulator with the kernels of a folder in a format: V
+   is one in every element, so O must be one too. */
 const char *test_forward(const char *kernel_folder);
 /* The same for the backward, with dO of ones. */
 const char *test_backward(const char *kernel_folder);

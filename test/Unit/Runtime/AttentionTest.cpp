@@ -7,19 +7,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "flamia/Runtime/Runtime.h"
+#include "KernelFolder.h"
+
 #include "flamia/Sim/Simulator.h"
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
-
-#include "gtest/gtest.h"
-
-#include <map>
-
 using namespace flamia;
+using namespace flamia::test;
 using namespace flamia::runtime;
 using llvm::StringRef;
 
@@ -33,16 +26,6 @@ template <typename T>
 std::string errorOf(llvm::Expected<T> value) {
   return value ? "" : textOf(value.takeError());
 }
-
-/// Arguments of a kernel as "name:element:dims" with a "!" after the name of
-/// what it writes and a "@" after the dimensions of what the record has in the
-/// workspace. Dimensions: T tokens, S tiles, H heads, G kv heads, or
-/// numbers.
-struct Declaration {
-  const char *kernel;
-  const char *parameters;
-  const char *arguments;
-};
 
 const Declaration declarations[] = {
     {"attention_bwd_prep", R"("head_dim": 64, "dlse": DLSE)",
@@ -75,97 +58,6 @@ const Declaration declarations[] = {
      "d_past:f32:T,H d_diagonal:f32:T,H v_scale_hat:f8E8M0FNU:S,G,512 "
      "k_factor:f32:S,G,128 k_factor_diagonal:f32:S,G,128 k_exponent:f32:S,G "
      "work:i32:?,4 softmax_scale:f32 dq!:bf16:T,H,64"}};
-
-/// A folder of such kernels.
-class KernelFolder {
-public:
-  KernelFolder() {
-    EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("flamia-plan", folder));
-    for (const Declaration &declaration : declarations) {
-      write(declaration);
-      if (StringRef(declaration.parameters).contains("DLSE"))
-        write(declaration, "true", "_dlse");
-    }
-  }
-  ~KernelFolder() { llvm::sys::fs::remove_directories(folder); }
-
-  void write(const Declaration &declaration, const char *dlse = "false",
-             const char *suffix = "") {
-    std::string name = std::string(declaration.kernel) + suffix, args, params,
-                ptx;
-    llvm::SmallVector<StringRef> arguments;
-    StringRef(declaration.arguments).split(arguments, ' ');
-    for (StringRef argument : arguments) {
-      auto [nameText, rest] = argument.split(':');
-      auto [element, dims] = rest.split(':');
-      bool written = nameText.consume_back("!"), tensor = !dims.empty();
-      bool workspace = dims.consume_back("@");
-      std::string comma = args.empty() ? "" : ", ";
-      args += comma + "{\"name\": \"" + nameText.str() + "\", \"element\": \"" +
-              element.str() + "\", \"kind\": \"" +
-              (tensor ? "tensor" : "scalar") + "\"";
-      if (tensor)
-        args += ", \"access\": \"" + std::string(written ? "write" : "read") +
-                "\", " + dimensions(dims);
-      // [tokens, heads] of f32 is all that the tests need.
-      if (workspace)
-        args += R"(, "workspace": {"bytes": 4, "per": ["tokens", "heads"]})";
-      args += "}";
-      params += comma + "{\"" + (tensor ? "pointer" : "scalar") + "\": \"" +
-                nameText.str() + "\"}";
-      ptx += comma + ".param " + (tensor ? ".u64" : ".f32") + " p" +
-             std::to_string(ptx.size());
-    }
-    std::string parameters = declaration.parameters;
-    if (size_t at = parameters.find("DLSE"); at != std::string::npos)
-      parameters.replace(at, 4, dlse);
-    save(name + ".ptx", ".version 8.8\n.target sm_100a\n.address_size 64\n"
-                        ".visible .entry " +
-                            std::string(declaration.kernel) + "(" + ptx +
-                            ")\n{\n ret;\n}\n");
-    save(name + ".json",
-         "{\"flamia_launch_record\": 1, \"kernel\": \"" +
-             std::string(declaration.kernel) + "\", \"entry\": \"" +
-             declaration.kernel + R"(", "arch": "sm_100a", "numerics": 1,
- "opt_level": 2, "ptx": ")" +
-             name + R"(.ptx", "cubin": "none.cubin", "parameters": {)" +
-             parameters +
-             R"(}, "block": [32, 1, 1], "cluster": [1, 1, 1],
- "dynamic_smem": 0, "tmem_columns": 0,
- "grid": [{"arg": "work", "dim": 0, "tile": 1}, 1, 1], "args": [)" +
-             args + "], \"params\": [" + params + "]}");
-  }
-  void remove(StringRef name) {
-    EXPECT_FALSE(llvm::sys::fs::remove((folder + "/" + name).str()));
-  }
-  KernelLibrary open() { return llvm::cantFail(KernelLibrary::open(folder)); }
-  StringRef path() const { return folder; }
-
-private:
-  static std::string dimensions(StringRef text) {
-    const std::map<StringRef, const char *> names = {
-        {"T", "tokens"}, {"S", "tiles"}, {"H", "heads"}, {"G", "kv_heads"}};
-    llvm::SmallVector<StringRef> parts;
-    text.split(parts, ',');
-    std::string dims, dimNames;
-    for (StringRef part : parts) {
-      bool number = !part.empty() && llvm::isDigit(part[0]);
-      auto name = names.find(part);
-      dims += (dims.empty() ? "" : ", ") + (number ? part.str() : "null");
-      dimNames += (dimNames.empty() ? "\"" : ", \"") +
-                  std::string(name == names.end() ? "" : name->second) + "\"";
-    }
-    return "\"dims\": [" + dims + "], \"dim_names\": [" + dimNames + "]";
-  }
-  void save(StringRef name, StringRef text) {
-    std::error_code failure;
-    llvm::raw_fd_ostream stream((folder + "/" + name).str(), failure);
-    EXPECT_FALSE(failure);
-    stream << text;
-  }
-
-  llvm::SmallString<128> folder;
-};
 
 AttentionConfig smallConfig() {
   AttentionConfig config;
@@ -274,7 +166,7 @@ TEST(Attention, WorkspaceIsWhatTheHeadersSay) {
 }
 
 TEST(Backward, BindsEveryArgument) {
-  KernelFolder folder;
+  KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
   Addresses addresses;
@@ -341,7 +233,7 @@ TEST(Backward, SavedTensorsAreThoseItReads) {
 }
 
 TEST(Backward, GradientOfLse) {
-  KernelFolder folder;
+  KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   std::unique_ptr<AttentionBackward> with = makeBackward(*device, folder, true),
                                      without = makeBackward(*device, folder);
@@ -361,7 +253,7 @@ TEST(Backward, GradientOfLse) {
 }
 
 TEST(Backward, EmptyPacks) {
-  KernelFolder folder;
+  KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
   for (std::vector<int64_t> offsets :
@@ -374,7 +266,7 @@ TEST(Backward, EmptyPacks) {
 }
 
 TEST(Backward, Refusals) {
-  KernelFolder folder;
+  KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
   auto errorWith = [&](auto change) {
@@ -436,11 +328,11 @@ TEST(Backward, Refusals) {
       errorOf(AttentionBackward::create(*device, folder.open(), smallConfig())),
       "kernel folder '" + folder.path().str() +
           "' has no kernel 'attention_bwd_dq' with head_dim=64 "
-          "causal=true");
+          "causal=true format=mxfp8");
 }
 
 TEST(Backward, KernelsOfAnotherVersion) {
-  KernelFolder folder;
+  KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   auto errorWith = [&](const char *arguments) {
     Declaration changed = declarations[3];
