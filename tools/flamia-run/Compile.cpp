@@ -164,7 +164,12 @@ Error run::compileKernels(const Installation &installation,
   auto boolean = [](const char *name, bool value) {
     return std::string(name) + (value ? "=true" : "=false");
   };
-  std::string causal = boolean("causal", choice.causal);
+  std::vector<std::string> attention = {dim, boolean("causal", choice.causal)};
+  std::vector<std::string> quantize = {dim};
+  // The first choice of the parameter is mxfp8.
+  if (choice.format != runtime::Format::Mxfp8)
+    for (std::vector<std::string> *definitions : {&attention, &quantize})
+      definitions->push_back("format=" + runtime::nameOf(choice.format).str());
   std::vector<Process> processes;
   auto add = [&](StringRef source,
                  const std::vector<std::string> &definitions) {
@@ -173,12 +178,13 @@ Error run::compileKernels(const Installation &installation,
   };
   // The longest ones first.
   if (choice.backward) {
-    add("attention_bwd_dkdv.mlir", {dim, causal});
-    add("attention_bwd_dq.mlir", {dim, causal});
+    add("attention_bwd_dkdv.mlir", attention);
+    add("attention_bwd_dq.mlir", attention);
     add("attention_bwd_prep.mlir", {dim, boolean("dlse", choice.dLse)});
   }
-  add("attention_fwd.mlir", {dim, causal});
-  add("quantize.mlir", {dim});
+  add("attention_fwd.mlir", attention);
+  add("quantize.mlir", quantize);
+  processes.back().command.push_back("--kernel=quantize_qkv");
   return runAll(processes, 2);
 }
 

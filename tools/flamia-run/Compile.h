@@ -6,6 +6,8 @@
 #ifndef FLAMIA_TOOLS_FLAMIA_RUN_COMPILE_H
 #define FLAMIA_TOOLS_FLAMIA_RUN_COMPILE_H
 
+#include "flamia/Runtime/Attention.h"
+
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -42,6 +44,7 @@ struct KernelChoice {
   std::string arch;
   int64_t headDim = 128;
   bool causal = true;
+  runtime::Format format = runtime::Format::Mxfp8;
   bool backward = false;
   bool dLse = false; ///< The backward takes one.
 };

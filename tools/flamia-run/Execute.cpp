@@ -6,6 +6,8 @@
 
 #include "Execute.h"
 
+#include "llvm/ADT/Twine.h"
+
 #include <chrono>
 #include <optional>
 
@@ -22,10 +24,10 @@ constexpr uint8_t poisonByte = 0xFF;
 /// first error is kept. Buffers are released at the end.
 class Execution {
 public:
-  Execution(Device &device, StringRef saveFolder, OutputSet *saved)
-      : device(device) {
-    if (saved)
-      saver.emplace(device, saveFolder, *saved);
+  Execution(Device &device, const ExecuteOptions &options)
+      : device(device), operands(options.operands) {
+    if (options.saved)
+      saver.emplace(device, options.saveFolder, *options.saved);
   }
   ~Execution() {
     for (uint64_t address : addresses)
@@ -87,10 +89,16 @@ public:
           values);
   }
 
+  /// Uploads the operands that stand in for the quantize step's.
+  void storeOperands(const WorkspaceLayout &layout,
+                     const std::vector<uint64_t> &pieces);
+
   /// Launches all steps and adds their time to `secondsOf(step name)`.
   template <typename SecondsOf>
   void launch(LaunchPlan &plan, SecondsOf secondsOf) {
     for (const LaunchPlan::Step &step : plan.steps()) {
+      if (operands && step.name == "quantize_qkv")
+        continue;
       if (!failure && saver)
         failure = saver->before(step);
       auto start = std::chrono::steady_clock::now();
@@ -117,12 +125,42 @@ public:
 
 private:
   Device &device;
+  const reference::QuantizedInputs *operands;
   std::optional<LaunchSaver> saver;
   std::vector<uint64_t> addresses;
   Error failure = Error::success();
 };
 
 } // namespace
+
+void Execution::storeOperands(const WorkspaceLayout &layout,
+                              const std::vector<uint64_t> &pieces) {
+  const std::pair<const char *, const std::vector<uint8_t> *> stored[] = {
+      {"q_data", &operands->q.payload},
+      {"q_scale", &operands->q.scales},
+      {"k_data", &operands->k.payload},
+      {"k_scale", &operands->k.scales},
+      {"v_data", &operands->v.payload},
+      {"v_scale_rows", &operands->v.scalesAlongRows},
+      {"v_scale_cols", &operands->v.scalesAlongCols},
+      {"q_fp4", &operands->qScores.payload},
+      {"q_fp4_scale", &operands->qScores.scales},
+      {"k_fp4", &operands->kScores.payload},
+      {"k_fp4_scale", &operands->kScores.scales}};
+  for (auto [name, bytes] : stored) {
+    const WorkspaceTensor *tensor = layout.find(name);
+    if (!tensor || failure)
+      continue;
+    if (tensor->bytes != bytes->size()) {
+      failure = createStringError("operand '" + Twine(name) + "' has " +
+                                  Twine(bytes->size()) + " bytes, expected " +
+                                  Twine(tensor->bytes));
+      return;
+    }
+    failure = device.upload(pieces[tensor - layout.tensors.data()],
+                            bytes->data(), bytes->size());
+  }
+}
 
 ForwardTensors Execution::forward(AttentionForward &kernels,
                                   const reference::AttentionInputs &inputs,
@@ -150,6 +188,8 @@ ForwardTensors Execution::forward(AttentionForward &kernels,
     failure = plan.takeError();
     return tensors;
   }
+  if (operands)
+    storeOperands(*layout, tensors.pieces);
   launch(**plan, [&](StringRef step) -> double & {
     return step == "attention_fwd" ? result.attentionSeconds
                                    : result.quantizeSeconds;
@@ -165,6 +205,12 @@ ForwardTensors Execution::forward(AttentionForward &kernels,
   piece("v_data", result.v.payload);
   piece("v_scale_rows", result.v.scalesAlongRows);
   piece("v_scale_cols", result.v.scalesAlongCols);
+  if (kernels.config().format == Format::Nvfp4) {
+    piece("q_fp4", result.qScores.payload);
+    piece("q_fp4_scale", result.qScores.scales);
+    piece("k_fp4", result.kScores.payload);
+    piece("k_fp4_scale", result.kScores.scales);
+  }
   piece("m", result.outputs.m);
   piece("l", result.outputs.l);
   piece("kappa", result.outputs.kappa);
@@ -222,8 +268,8 @@ void Execution::backward(AttentionBackward &kernels,
 
 Expected<DeviceResult> run::runForward(AttentionForward &forward,
                                        const reference::AttentionInputs &inputs,
-                                       StringRef saveFolder, OutputSet *saved) {
-  Execution execution(forward.device(), saveFolder, saved);
+                                       const ExecuteOptions &options) {
+  Execution execution(forward.device(), options);
   DeviceResult result;
   execution.forward(forward, inputs, result);
   if (Error error = execution.takeError())
@@ -233,9 +279,9 @@ Expected<DeviceResult> run::runForward(AttentionForward &forward,
 
 Expected<std::pair<DeviceResult, DeviceGradients>>
 run::runBackward(AttentionForward &forward, AttentionBackward &backward,
-                 const reference::BackwardInputs &inputs, StringRef saveFolder,
-                 OutputSet *saved) {
-  Execution execution(forward.device(), saveFolder, saved);
+                 const reference::BackwardInputs &inputs,
+                 const ExecuteOptions &options) {
+  Execution execution(forward.device(), options);
   std::pair<DeviceResult, DeviceGradients> result;
   ForwardTensors tensors =
       execution.forward(forward, inputs.forward, result.first);

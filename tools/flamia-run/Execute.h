@@ -21,6 +21,8 @@ struct DeviceResult {
   reference::ForwardOutputs outputs;
   numerics::TokenLocalTensor q, k;
   numerics::TokenBlockTensor v;
+  /// In format nvfp4; without counts.
+  numerics::Nvfp4Tensor qScores, kScores;
   double quantizeSeconds = 0, attentionSeconds = 0;
 };
 
@@ -32,15 +34,23 @@ struct DeviceGradients {
   double prepareSeconds = 0, gradientSeconds = 0;
 };
 
+struct ExecuteOptions {
+  /// With `saved`, each launch is added to it as a folder saveFolder/STEP/ in a
+  /// form that flamia-sim replays.
+  std::string saveFolder;
+  OutputSet *saved = nullptr;
+  /// Stand in for what the quantize step writes, which is then not launched.
+  const reference::QuantizedInputs *operands = nullptr;
+};
+
 /// Runs quantization and attention on `inputs`, whose heads and head dim are
 /// those of `forward`. Every output and workspace byte is 0xFF before (NaN in
 /// all formats), every tensor has a buffer of its own, and all of them are
-/// released afterwards. With `saved`, each launch is added to it as a folder
-/// saveFolder/STEP/ in a form that flamia-sim replays.
+/// released afterwards.
 llvm::Expected<DeviceResult>
 runForward(runtime::AttentionForward &forward,
            const reference::AttentionInputs &inputs,
-           llvm::StringRef saveFolder = "", OutputSet *saved = nullptr);
+           const ExecuteOptions &options = {});
 
 /// The same and then the backward, whose configuration must be the forward's. A
 /// dLSE that is missing where the kernels take one is zero.
@@ -48,7 +58,7 @@ llvm::Expected<std::pair<DeviceResult, DeviceGradients>>
 runBackward(runtime::AttentionForward &forward,
             runtime::AttentionBackward &backward,
             const reference::BackwardInputs &inputs,
-            llvm::StringRef saveFolder = "", OutputSet *saved = nullptr);
+            const ExecuteOptions &options = {});
 
 /// Keeps one launch: the record and its PTX, the tensors before it, those
 /// it wrote as expected outputs, and launch.json.

@@ -37,7 +37,9 @@ Problem
   --heads=H --kv-heads=G query heads (2) and kv heads (1); G divides H
   --head-dim=D           64 or 128 (default)
   --softmax-scale=X      default 1/sqrt(D)
-  --format=mxfp8         number format (the only one built)
+  --format=mxfp8|nvfp4   number format; mxfp8 is the default
+  --q-global-scale=X --k-global-scale=X  second-level scales of Q and K in
+                         nvfp4 (0.125); never from the data of the same step
   --pass=fwd|fwd-bwd     forward alone, or the backward too (default)
 Tensors
   --data=KIND --seed=N   generated: normal (default), outliers, llm, offset; 1
@@ -153,11 +155,22 @@ Error parseHeadDim(StringRef text, Options &options) {
   return Error::success();
 }
 
-Error parseFormat(StringRef text) {
-  if (text == "nvfp4")
-    return bad("--format=nvfp4 is not built yet, expected 'mxfp8'");
-  if (text != "mxfp8")
-    return bad("--format is '" + text + "', expected 'mxfp8'");
+Error parseFormat(StringRef text, Options &options) {
+  std::optional<runtime::Format> format = runtime::parseFormat(text);
+  if (!format)
+    return bad("--format is '" + text + "', expected 'mxfp8' or 'nvfp4'");
+  options.format = *format;
+  return Error::success();
+}
+
+Error parseGlobalScale(StringRef name, StringRef text,
+                       std::optional<float> &scale) {
+  double value = 0;
+  bool failed = text.getAsDouble(value);
+  scale = float(value);
+  if (failed || !(*scale >= 0x1p-32f && *scale <= 0x1p32f))
+    return bad("--" + name + " is '" + text +
+               "', expected a number from 2^-32 to 2^32");
   return Error::success();
 }
 
@@ -227,6 +240,13 @@ Error checkTogether(const Options &options) {
     return bad("--do goes with --q, --k and --v");
   if (!files && !options.dLse.empty() && options.dLse != "normal")
     return bad("--dlse=F goes with --q, --k and --v");
+  for (auto [name, scale] :
+       {std::pair<StringRef, std::optional<float>>{"q", options.qGlobalScale},
+        {"k", options.kGlobalScale}})
+    if (scale && options.format == runtime::Format::Mxfp8)
+      return bad("--" + name +
+                 "-global-scale is for --format=nvfp4, and the "
+                 "format is mxfp8");
   int64_t heads = options.heads.value_or(2);
   int64_t kvHeads = options.kvHeads.value_or(1);
   if (!files && heads % kvHeads)
@@ -285,7 +305,15 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
       {"head-dim", [&](StringRef text) { return parseHeadDim(text, options); }},
       {"softmax-scale",
        [&](StringRef text) { return parseScale(text, options); }},
-      {"format", parseFormat},
+      {"format", [&](StringRef text) { return parseFormat(text, options); }},
+      {"q-global-scale",
+       [&](StringRef text) {
+         return parseGlobalScale("q-global-scale", text, options.qGlobalScale);
+       }},
+      {"k-global-scale",
+       [&](StringRef text) {
+         return parseGlobalScale("k-global-scale", text, options.kGlobalScale);
+       }},
       {"pass", [&](StringRef text) { return parsePass(text, options); }},
       {"device", [&](StringRef text) { return parseDevice(text, options); }},
       {"arch", [&](StringRef text) { return parseArch(text, options); }},

@@ -6,6 +6,7 @@
 #ifndef FLAMIA_TOOLS_FLAMIA_RUN_OPTIONS_H
 #define FLAMIA_TOOLS_FLAMIA_RUN_OPTIONS_H
 
+#include "flamia/Runtime/Attention.h"
 #include "flamia/Sim/Simulator.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -31,6 +32,8 @@ struct Options {
   std::string cuSeqlens;                    ///< Path.
   std::optional<int64_t> heads, kvHeads, headDim;
   std::optional<float> softmaxScale;
+  runtime::Format format = runtime::Format::Mxfp8;
+  std::optional<float> qGlobalScale, kGlobalScale; ///< Of nvfp4.
   DeviceKind device = DeviceKind::Sim;
   std::string arch = "sm_100a";
   uint64_t seed = 1;

@@ -12,6 +12,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
@@ -40,7 +41,7 @@ bool Report::pass() const {
   return all_of(lines, [](const Line &line) { return line.ok; });
 }
 
-void run::compareQuantized(const DeviceResult &device,
+bool run::compareQuantized(const DeviceResult &device,
                            const QuantizedInputs &expected, Report &report) {
   ByteDifference bytes;
   bytes.add("q_data", device.q.payload, expected.q.payload);
@@ -52,6 +53,12 @@ void run::compareQuantized(const DeviceResult &device,
             expected.v.scalesAlongRows);
   bytes.add("v_scale_cols", device.v.scalesAlongCols,
             expected.v.scalesAlongCols);
+  if (expected.format == Format::Nvfp4) {
+    bytes.add("q_fp4", device.qScores.payload, expected.qScores.payload);
+    bytes.add("q_fp4_scale", device.qScores.scales, expected.qScores.scales);
+    bytes.add("k_fp4", device.kScores.payload, expected.kScores.payload);
+    bytes.add("k_fp4_scale", device.kScores.scales, expected.kScores.scales);
+  }
   std::string text =
       formatv("payloads and scales of Q, K, V: {0} bytes, {1} differ",
               bytes.compared, bytes.different)
@@ -59,6 +66,37 @@ void run::compareQuantized(const DeviceResult &device,
   if (bytes.different)
     text += " (" + bytes.first + ")";
   report.lines.push_back({"quantize", text, bytes.different == 0});
+  return bytes.different == 0;
+}
+
+/// "336", "0.0007324".
+static std::string shortNumber(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.4g", value);
+  return text;
+}
+
+void run::addBlockCounts(const QuantizedInputs &quantized, bool equal,
+                         Report &report) {
+  for (auto [name, tensor] :
+       {std::pair<const char *, const numerics::Nvfp4Tensor *>{
+            "Q", &quantized.qScores},
+        {"K", &quantized.kScores}}) {
+    Line line = {std::string("blocks ") + name,
+                 "not counted: the bytes are not those of lib/Numerics"};
+    if (equal) {
+      const numerics::Nvfp4Counts &counts = tensor->counts;
+      double scale = tensor->globalScale;
+      report.blocks[name] = counts;
+      line.text =
+          formatv("{0} of 16 channels, {1} saturated (beyond {2}), {3} "
+                  "flushed (up to {4})",
+                  counts.blocks, counts.saturated, shortNumber(2688 * scale),
+                  counts.flushed, shortNumber(0x6p-10 * scale))
+              .str();
+    }
+    report.lines.push_back(std::move(line));
+  }
 }
 
 void run::compareWithModel(const ForwardOutputs &outputs,
@@ -236,13 +274,20 @@ OutputFile run::jsonFile(const Options &options, const Report &report,
   json::Object top{{"pass", report.pass()},
                    {"device", nameOf(options.device)},
                    {"arch", options.arch},
-                   {"format", "mxfp8"},
+                   {"format", runtime::nameOf(options.format)},
                    {"passes", options.hasBackward() ? "fwd-bwd" : "fwd"},
                    {"rel_err", numbers(report.fp64Error)},
                    {"rel_err_model", numbers(report.modelError)},
                    {"probes", std::move(probes)},
                    {"seconds", std::move(seconds)},
                    {"checks", std::move(checks)}};
+  json::Object blocks;
+  for (const auto &[name, counts] : report.blocks)
+    blocks[name] = json::Object{{"blocks", counts.blocks},
+                                {"saturated", counts.saturated},
+                                {"flushed", counts.flushed}};
+  if (!blocks.empty())
+    top["blocks"] = std::move(blocks);
   if (report.rowSums)
     top["row_sums"] = jsonNumber(*report.rowSums);
   return {path.str(), formatv("{0:2}\n", json::Value(std::move(top))).str()};

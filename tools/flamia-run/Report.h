@@ -43,16 +43,24 @@ struct Report {
   /// By promise: over the forward's results, and over the gradients.
   std::map<std::string, reference::ProbeResult> probes, gradientProbes;
   std::optional<reference::ConsistencyResult> consistency;
+  /// In format nvfp4, by tensor: "Q", "K".
+  std::map<std::string, numerics::Nvfp4Counts> blocks;
   /// mean |row sum of dS| / mean row sum of |dS| in the specification model.
   std::optional<double> rowSums;
   std::vector<std::pair<std::string, double>> seconds;
   bool pass() const;
 };
 
-/// Compares payloads and scales byte for byte with lib/Numerics.
-void compareQuantized(const DeviceResult &device,
+/// Compares payloads and scales byte for byte with lib/Numerics, and says
+/// whether none differs.
+bool compareQuantized(const DeviceResult &device,
                       const reference::QuantizedInputs &expected,
                       Report &report);
+
+/// What became of the NVFP4 blocks of Q and K; `equal` says that a device made
+/// the bytes that were counted.
+void addBlockCounts(const reference::QuantizedInputs &quantized, bool equal,
+                    Report &report);
 
 /// Compares a device's outputs with the specification model.
 void compareWithModel(const reference::ForwardOutputs &outputs,

@@ -49,6 +49,11 @@ reference::ForwardOptions modelOptions(const Options &options) {
   reference::ForwardOptions result;
   result.mask.causal = options.causal;
   result.softmaxScale = options.softmaxScale.value_or(-1.0f);
+  if (options.format == runtime::Format::Nvfp4)
+    result.format = reference::Format::Nvfp4;
+  result.queryGlobalScale =
+      options.qGlobalScale.value_or(result.queryGlobalScale);
+  result.keyGlobalScale = options.kGlobalScale.value_or(result.keyGlobalScale);
   return result;
 }
 
@@ -84,6 +89,7 @@ Error prepareRunner(const Options &options, const std::string &program,
     choice.arch = options.arch;
     choice.headDim = shape.headDim;
     choice.causal = options.causal;
+    choice.format = options.format;
     choice.backward = options.hasBackward();
     choice.dLse = !options.dLse.empty();
     if (Error error =
@@ -102,6 +108,9 @@ Error prepareRunner(const Options &options, const std::string &program,
   config.causal = options.causal;
   config.softmaxScale = options.softmaxScale;
   config.arch = options.arch;
+  config.format = options.format;
+  config.qGlobalScale = options.qGlobalScale.value_or(config.qGlobalScale);
+  config.kGlobalScale = options.kGlobalScale.value_or(config.kGlobalScale);
   Expected<std::unique_ptr<runtime::AttentionForward>> forward =
       runtime::AttentionForward::create(*runner.device, *library, config);
   if (!forward)
@@ -125,19 +134,18 @@ struct DeviceRun {
 };
 
 Expected<DeviceRun> runKernels(Runner &runner, const BackwardInputs &inputs,
-                               StringRef saveFolder = "",
-                               OutputSet *saved = nullptr) {
+                               const ExecuteOptions &options = {}) {
   DeviceRun run;
   if (!runner.backward) {
     Expected<DeviceResult> result =
-        runForward(*runner.forward, inputs.forward, saveFolder, saved);
+        runForward(*runner.forward, inputs.forward, options);
     if (!result)
       return result.takeError();
     run.forward = std::move(*result);
     return run;
   }
   Expected<std::pair<DeviceResult, DeviceGradients>> result =
-      runBackward(*runner.forward, *runner.backward, inputs, saveFolder, saved);
+      runBackward(*runner.forward, *runner.backward, inputs, options);
   if (!result)
     return result.takeError();
   run.forward = std::move(result->first);
@@ -181,8 +189,9 @@ backwardFunction(Runner &runner, const reference::BackwardOptions &options) {
 
 void describe(const Options &options, const reference::AttentionShape &shape) {
   outs() << formatv(
-      "mxfp8 attention forward{0}, {1}: {2} documents, {3} tokens, {4} heads, "
-      "{5} kv heads, head_dim {6}\n",
+      "{0} attention forward{1}, {2}: {3} documents, {4} tokens, {5} heads, "
+      "{6} kv heads, head_dim {7}\n",
+      runtime::nameOf(options.format),
       options.hasBackward() ? " and backward" : "",
       options.causal ? "causal" : "not causal", shape.documents(),
       shape.tokens(), shape.heads, shape.kvHeads, shape.headDim);
@@ -268,8 +277,12 @@ void compare(const Options &options, const BackwardInputs &inputs,
   bool generated = !options.hasFiles();
   const ForwardOutputs &outputs = run.forward.outputs;
   bool kernels = options.device != DeviceKind::Model;
+  bool equal = true;
+  if (kernels)
+    equal = compareQuantized(run.forward, references.quantized, report);
+  if (options.format == runtime::Format::Nvfp4)
+    addBlockCounts(references.quantized, equal, report);
   if (kernels) {
-    compareQuantized(run.forward, references.quantized, report);
     compareWithModel(outputs, references.model, report);
   }
   compareWithFp64(outputs, references.model, references.fp64, generated,
@@ -313,9 +326,10 @@ Expected<bool> runAll(const Options &options, const std::string &program) {
   reference::BackwardOptions specification;
   specification.forward = modelOptions(options);
   if (runner.forward) {
-    Expected<DeviceRun> ran =
-        runKernels(runner, *inputs, options.saveLaunch,
-                   options.saveLaunch.empty() ? nullptr : &written);
+    ExecuteOptions saving;
+    saving.saveFolder = options.saveLaunch;
+    saving.saved = options.saveLaunch.empty() ? nullptr : &written;
+    Expected<DeviceRun> ran = runKernels(runner, *inputs, saving);
     if (!ran)
       return ran.takeError();
     run = std::move(*ran);
