@@ -4,6 +4,7 @@
 #include "ExecMbarrier.h"
 #include "Hazard.h"
 #include "Machine.h"
+#include "Profiler.h"
 #include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -200,6 +201,8 @@ bool completeBytes(Exec &x, const AsyncOp &op, Cta &cta, uint32_t bytes) {
            "barrier");
     return false;
   }
+  if (x.cluster.profiler)
+    x.cluster.profiler->signal(op, *b, cta, bytes);
   std::string error;
   if (b->changeTx(-int64_t(bytes), error))
     return !hazards || hazards->signalled(x, *op.instr, cta, *b, op.lane);
@@ -381,6 +384,8 @@ bool runCommit(Exec &x, AsyncOp &op) {
              "barrier");
       return false;
     }
+    if (x.cluster.profiler)
+      x.cluster.profiler->signal(op, *b, *cta, 0);
     std::string error;
     if (!b->arrive(1, 0, false, error)) {
       x.fail(*op.instr, op.lane,
@@ -535,6 +540,8 @@ bool submit(Exec &x, AsyncOp op) {
     return false;
   if (x.cluster.tracer)
     x.cluster.tracer->issue(x, op);
+  if (x.cluster.profiler)
+    x.cluster.profiler->issue(op);
   bool now = runsNow(x.cluster);
   if (inPipe) {
     std::deque<AsyncOp> &pipe =

@@ -4,6 +4,7 @@
 #include "ExecRegisters.h"
 #include "Hazard.h"
 #include "Machine.h"
+#include "Profiler.h"
 #include "RegisterChecks.h"
 #include "Tracer.h"
 
@@ -177,6 +178,8 @@ bool Cluster::runFragment(Warp &warp, size_t index, unsigned limit) {
     if (!resumed) {
       ++executed[f.pc];
       ++warp.byUnit[unsigned(i.unit)];
+      if (profiler)
+        profiler->step(warp, f.pc);
       ++clock;
     }
     if (mask == 0) {

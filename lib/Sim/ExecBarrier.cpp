@@ -8,6 +8,7 @@
 #include "Decoder.h"
 #include "Hazard.h"
 #include "Lanes.h"
+#include "Profiler.h"
 
 #include "llvm/ADT/Twine.h"
 
@@ -107,6 +108,8 @@ Flow barrier(Exec &x, const Instr &i, uint32_t mask) {
       else
         r += __builtin_popcount(mask & p);
     }
+    if (x.cluster.profiler)
+      x.cluster.profiler->named(x.warp, false, id, generation);
     if (!arrive(x, i, b, id, mask, expected))
       return Flow::Fail;
     settle(x.cta, b);
@@ -119,6 +122,8 @@ Flow barrier(Exec &x, const Instr &i, uint32_t mask) {
     if (b.generation == generation)
       return Flow::Block;
   }
+  if (x.cluster.profiler)
+    x.cluster.profiler->named(x.warp, true, id, f.wait.generation);
   if (x.cluster.hazards)
     x.cluster.hazards->namedLeave(x, id, f.wait.generation);
   if (flags & barRed) {

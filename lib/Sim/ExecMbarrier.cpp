@@ -9,6 +9,7 @@
 #include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
+#include "Profiler.h"
 #include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -144,6 +145,11 @@ Flow arrive(Exec &x, const Instr &i, uint32_t mask) {
     if (i.aux & mbNoComplete && count[l] >= b->pending && b->tx == 0)
       return x.fail(i, l, "arrive.noComplete would complete the phase",
                     "barrier");
+    if (x.cluster.profiler) {
+      uint32_t offset;
+      if (Cta *target = x.sharedTarget(i, address, offset, l))
+        x.cluster.profiler->arrive(x.warp, *b, *target);
+    }
     std::string error;
     if (!b->arrive(count[l], i.aux & mbExpect ? bytes[l] : 0, i.aux & mbDrop,
                    error))
@@ -211,6 +217,8 @@ Flow wait(Exec &x, const Instr &i, uint32_t mask) {
       observe(x.cluster, *b);
       if (x.cluster.tracer)
         x.cluster.tracer->observed(*b, x.warp);
+      if (x.cluster.profiler)
+        x.cluster.profiler->waited(x.warp, *b);
     } else if (!open) {
       open = b;
       openLane = l;

@@ -9,6 +9,7 @@
 #include "Hazard.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
+#include "Profiler.h"
 
 #include "llvm/ADT/Twine.h"
 
@@ -103,6 +104,8 @@ Flow load(Exec &x, const Instr &i, uint32_t mask) {
   }
   if (x.cluster.hazards)
     x.cluster.hazards->finishStrong(x, i);
+  if (x.cluster.profiler && loadCounter(i.space) == Bytes::SharedLoad)
+    x.cluster.profiler->shared(x.warp, i, address, mask, total);
   x.cluster.bytes[unsigned(loadCounter(i.space))] +=
       uint64_t(total) * __builtin_popcount(mask);
   return Flow::Next;
@@ -112,9 +115,10 @@ template <typename E, typename R>
 Flow store(Exec &x, const Instr &i, uint32_t mask) {
   unsigned count = i.vecCount, total = count * sizeof(E);
   bool wide = i.aux & 1;
+  uint64_t addresses[warpLanes];
   for (uint32_t m = mask; m; m &= m - 1) {
     int l = __builtin_ctz(m);
-    uint64_t address = x.addressOf(i, i.src[0], wide, l);
+    uint64_t address = addresses[l] = x.addressOf(i, i.src[0], wide, l);
     uint8_t *to = x.resolve(i, i.space, address, total, Exec::Store, l);
     if (!to)
       return Flow::Fail;
@@ -132,6 +136,8 @@ Flow store(Exec &x, const Instr &i, uint32_t mask) {
                       ? Bytes::SharedStore
                   : i.space == spaceLocal ? Bytes::LocalStore
                                           : Bytes::GlobalStore;
+  if (x.cluster.profiler && counter == Bytes::SharedStore)
+    x.cluster.profiler->shared(x.warp, i, addresses, mask, total);
   x.cluster.bytes[unsigned(counter)] +=
       uint64_t(total) * __builtin_popcount(mask);
   return Flow::Next;

@@ -11,6 +11,7 @@
 #include "ExecMbarrier.h"
 #include "Hazard.h"
 #include "Lanes.h"
+#include "Profiler.h"
 #include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -193,6 +194,8 @@ Flow tmemAccess(Exec &x, const Instr &i, uint32_t mask) {
     return Flow::Fail;
   if (x.cluster.tracer)
     x.cluster.tracer->tmemAccess(x, i, load);
+  if (x.cluster.profiler)
+    x.cluster.profiler->tmemAccess(x.warp, load, i.vecCount);
   if (load) {
     const uint32_t *defs = x.kernel.regLists.data() + i.defBegin;
     for (uint32_t k = 0; k < i.defCount; ++k) {
@@ -226,6 +229,8 @@ Flow tmemWait(Exec &x, const Instr &i, uint32_t mask) {
     x.cluster.hazards->tmemWait(x, loads);
   if (x.cluster.tracer)
     x.cluster.tracer->tmemWait(x, loads);
+  if (x.cluster.profiler)
+    x.cluster.profiler->tmemWait(x.warp, loads);
   if (!finishTmemOps(x.cluster, x.warp, loads, !loads))
     return Flow::Fail;
   if (loads) {

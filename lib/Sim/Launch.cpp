@@ -3,6 +3,7 @@
 #include "ExecRegisters.h"
 #include "GlobalOrder.h"
 #include "Machine.h"
+#include "Profiler.h"
 #include "Tracer.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -33,7 +34,8 @@ public:
     state.memory = &memory;
     state.config = &config;
     state.options = &options;
-    ok = findKernel() && checkGeometry() && placeParams() && mapVariables();
+    ok = checkOptions() && findKernel() && checkGeometry() && placeParams() &&
+         mapVariables();
   }
   ~LaunchBuilder() {
     for (uint64_t address : mapped)
@@ -48,6 +50,12 @@ private:
   bool fail(const Twine &message) {
     error = message.str();
     return false;
+  }
+  bool checkOptions() {
+    const SimOptions &o = *state.options;
+    return !o.profile || o.async == AsyncMode::Eager ||
+           fail("a profile needs asynchronous operations to be carried out at "
+                "issue (eager)");
   }
   bool findKernel() {
     const LaunchConfig &c = *state.config;
@@ -234,6 +242,8 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
       cluster.start(clusters[k], options.seed);
       if (options.trace)
         cluster.tracer = std::make_unique<Tracer>(cluster, result.trace);
+      if (options.profile)
+        cluster.profiler = std::make_unique<Profiler>(cluster, result.profile);
       cluster.run();
       if (cluster.tracer)
         cluster.tracer->finish();
@@ -263,7 +273,7 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
                          ? options.threads
                          : std::max(1u, std::thread::hardware_concurrency());
   // One timeline, in the order of the clusters.
-  if (options.trace)
+  if (options.trace || options.profile)
     threads = 1;
   threads = unsigned(std::min<uint64_t>(threads, count));
   std::vector<std::thread> pool;

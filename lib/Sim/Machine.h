@@ -24,6 +24,7 @@ namespace sim {
 
 class GlobalOrder;
 class Hazards;
+class Profiler;
 class Tracer;
 struct Cluster;
 struct Cta;
@@ -210,9 +211,10 @@ struct Cluster {
   const LaunchState &launch;
   std::vector<std::unique_ptr<Cta>> ctas;
   AsyncQueue async;
-  std::unique_ptr<Hazards> hazards; ///< Null: not checked.
-  std::unique_ptr<Tracer> tracer;   ///< Null: not traced.
-  bool storeChanges = true;         ///< The st being executed changes memory.
+  std::unique_ptr<Hazards> hazards;   ///< Null: not checked.
+  std::unique_ptr<Tracer> tracer;     ///< Null: not traced.
+  std::unique_ptr<Profiler> profiler; ///< Null: not profiled.
+  bool storeChanges = true;           ///< The st being executed changes memory.
   DeviceMemory::Region *lastRegion = nullptr; ///< Of the last global access.
   std::mt19937_64 random;
   uint64_t effects = 0;    ///< Counts visible changes, for progress detection.

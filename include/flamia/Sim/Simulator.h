@@ -20,6 +20,7 @@
 #ifndef FLAMIA_SIM_SIMULATOR_H
 #define FLAMIA_SIM_SIMULATOR_H
 
+#include "flamia/Sim/Profile.h"
 #include "flamia/Sim/Trace.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -243,6 +244,9 @@ struct SimOptions {
   bool stats = false;         ///< Collect SimStats.
   /// Collect LaunchResult::trace; the launch then runs on one host thread.
   bool trace = false;
+  /// Collect LaunchResult::profile; needs AsyncMode::Eager and runs on one host
+  /// thread.
+  bool profile = false;
   /// Sum MMA products as plain fp32 instead of the bit-accurate model.
   bool plainAccumulation = false;
   /// Collect LaunchResult::orderDigest (docs/simulator-races.md).
@@ -308,6 +312,7 @@ struct LaunchResult {
   std::vector<Diagnostic> errors;
   SimStats stats;
   Trace trace;
+  Profile profile;
   /// By PTX line: a digest of what orders its accesses after earlier ones of
   /// the same bytes, and of the barrier phases that it signals or waits for. It
   /// does not depend on the schedule.

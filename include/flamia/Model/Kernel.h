@@ -1,0 +1,59 @@
+//===- Kernel.h - The model of one compiled kernel --------------*- C++ -*-===//
+//
+// From a launch record (and its PTX and cubin) to cycles: two launches on
+// made-up inputs in the simulator, counts, the replay of a long CTA, and the
+// law.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_MODEL_KERNEL_H
+#define FLAMIA_MODEL_KERNEL_H
+
+#include "flamia/Model/Count.h"
+#include "flamia/Model/Timeline.h"
+#include "flamia/Runtime/LaunchRecord.h"
+
+namespace flamia {
+namespace model {
+
+struct KernelModel {
+  KernelCounts counts;
+  /// Cycles of a tile when its units are as well overlapped as in the published
+  /// kernels (the law), and with the order that the code's channels enforce.
+  double overlapped = 0, chain = 0;
+  /// The same of a row: cycles of the row's own work, and the replay's.
+  double rowUnits = 0, rowChain = 0;
+  bool hasTiles() const { return !counts.tile.roles.empty(); }
+  /// What is modelled: the larger one.
+  double tileCycles() const { return std::max(overlapped, chain); }
+  double rowCycles() const { return std::max(rowUnits, rowChain); }
+  /// "mufu", or "serial chain" where the order takes longer than the units.
+  std::string bottleneck() const;
+};
+
+/// Runs the kernel on one document of `tiles` tiles of 128 tokens, one head:
+/// the arguments follow from the record's names and shapes (tensors of small
+/// random values, a work list for what looks like one).
+llvm::Expected<ProfiledLaunch>
+profileRecord(const runtime::LaunchRecord &record, unsigned tiles);
+
+/// Models a kernel of the record's architecture.
+llvm::Expected<KernelModel> modelRecord(const runtime::LaunchRecord &record,
+                                        const Tools &tools,
+                                        const Machine &machine);
+
+/// From launches that were profiled already.
+llvm::Expected<KernelModel> modelLaunches(const SassFunction &code,
+                                          const ProfiledLaunch &small,
+                                          const ProfiledLaunch &large,
+                                          const Machine &machine);
+
+/// The B200 or B300 that an architecture is modelled as.
+llvm::Expected<const Machine *> machineOf(llvm::StringRef arch);
+
+/// Counts and cycles by role and unit, for people.
+std::string report(const KernelModel &model, const Machine &machine);
+
+} // namespace model
+} // namespace flamia
+
+#endif // FLAMIA_MODEL_KERNEL_H

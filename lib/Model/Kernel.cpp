@@ -1,0 +1,367 @@
+//===- Kernel.cpp - The model of one compiled kernel ----------------------===//
+
+#include "flamia/Model/Kernel.h"
+
+#include "flamia/Model/Published.h"
+#include "flamia/Schedule/WorkList.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <memory>
+#include <random>
+
+namespace flamia {
+namespace model {
+
+using namespace llvm;
+using runtime::Element;
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+static bool isWorkList(const runtime::RecordArgument &a) {
+  return a.isTensor && a.element == Element::I32 && a.dims.size() == 2 &&
+         a.dims[1] == 4u && a.access == runtime::Access::Read;
+}
+
+static bool isCausal(const runtime::LaunchRecord &record) {
+  auto it = record.parameters.find("causal");
+  return it != record.parameters.end() && it->second == "true";
+}
+
+/// An extent by its name; those that have none grow with the launch when they
+/// are the outermost.
+static uint64_t extentOf(const runtime::RecordArgument &a, unsigned dim,
+                         unsigned tiles) {
+  if (a.dims[dim])
+    return *a.dims[dim];
+  StringRef name;
+  if (dim < a.dimNames.size())
+    name = a.dimNames[dim];
+  if (name.contains("heads"))
+    return 1;
+  if (name.contains("tiles"))
+    return tiles;
+  if (name == "tokens")
+    return uint64_t(tiles) * schedule::tileRows;
+  return dim == 0 ? uint64_t(tiles) * schedule::tileRows : schedule::tileRows;
+}
+
+/// Small finite values of any element: what is computed does not matter, only
+/// that rare ways (NaN, zeros) are not taken.
+static void fill(std::vector<uint8_t> &bytes, Element element) {
+  std::mt19937 random(1);
+  unsigned size = runtime::bytesOf(element);
+  for (size_t k = 0; k < bytes.size(); ++k) {
+    uint8_t r = uint8_t(random() >> 13);
+    switch (element) {
+    case Element::F32:
+      bytes[k] = k % 4 == 3 ? 0x3E | (r & 0x80) : k % 4 == 2 ? r : 0;
+      break;
+    case Element::BF16:
+      bytes[k] = k % 2 ? 0x3F | (r & 0x80) : r;
+      break;
+    case Element::F16:
+      bytes[k] = k % 2 ? 0x34 | (r & 0x80) : r;
+      break;
+    case Element::F8E8M0FNU:
+      bytes[k] = 124 + (r & 3);
+      break;
+    case Element::F8E4M3FN:
+      bytes[k] = r & 0xBF;
+      break;
+    default:
+      bytes[k] = size == 1 ? r : 0;
+    }
+  }
+}
+
+namespace {
+struct Buffer {
+  std::vector<uint8_t> bytes;
+};
+} // namespace
+
+Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
+                                       unsigned tiles) {
+  Expected<std::unique_ptr<sim::Module>> module =
+      sim::Module::load(record.ptxPath());
+  if (!module)
+    return module.takeError();
+  std::vector<int64_t> offsets = {0, int64_t(tiles) * schedule::tileRows};
+  schedule::WorkList work = schedule::buildWorkList(offsets, isCausal(record));
+  sim::DeviceMemory memory;
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<runtime::Argument> arguments;
+  ProfiledLaunch result;
+  for (const runtime::RecordArgument &a : record.arguments) {
+    if (!a.isTensor) {
+      arguments.push_back(runtime::Argument::number(a.name, 0.125));
+      continue;
+    }
+    auto buffer = std::make_unique<Buffer>();
+    std::vector<uint64_t> extents;
+    if (isWorkList(a)) {
+      extents = {work.items.size(), 4};
+      const auto *first = reinterpret_cast<const uint8_t *>(work.items.data());
+      buffer->bytes.assign(first, first + 16 * work.items.size());
+    } else {
+      uint64_t count = 1;
+      for (unsigned d = 0; d < a.dims.size(); ++d) {
+        extents.push_back(extentOf(a, d, tiles));
+        count *= extents.back();
+      }
+      buffer->bytes.resize(count * runtime::bytesOf(a.element));
+      result.argumentBytes += double(buffer->bytes.size()) *
+                              (a.access == runtime::Access::ReadWrite ? 2 : 1);
+      fill(buffer->bytes, a.element);
+    }
+    uint64_t address =
+        memory.map(a.name, buffer->bytes.data(), buffer->bytes.size(),
+                   sim::BufferAccess::ReadWrite);
+    arguments.push_back(runtime::Argument::tensor(
+        a.name, address, a.element, extents, buffer->bytes.size()));
+    buffers.push_back(std::move(buffer));
+  }
+  Expected<runtime::BoundLaunch> bound =
+      runtime::bindArguments(record, arguments);
+  if (!bound)
+    return bound.takeError();
+  sim::LaunchConfig config;
+  config.entry = record.entry;
+  config.grid = bound->grid;
+  config.block = record.block;
+  config.cluster = record.cluster;
+  config.dynamicShared = record.dynamicShared;
+  for (runtime::BoundParameter &param : bound->params) {
+    if (param.tensorMap) {
+      const runtime::TensorMapRecipe &recipe = *param.tensorMap;
+      sim::TensorMapSpec spec;
+      spec.type = recipe.element == Element::F32    ? "f32"
+                  : recipe.element == Element::BF16 ? "bf16"
+                  : recipe.element == Element::F16  ? "f16"
+                  : recipe.element == Element::I32  ? "s32"
+                                                    : "u8";
+      spec.address = recipe.address;
+      spec.dims = recipe.dims;
+      spec.strides = recipe.strides;
+      spec.box = recipe.box;
+      spec.swizzle = recipe.swizzle;
+      Expected<std::vector<uint8_t>> bytes = memory.encodeTensorMap(spec);
+      if (!bytes)
+        return bytes.takeError();
+      param.bytes = std::move(*bytes);
+    }
+    config.params.push_back(std::move(param.bytes));
+  }
+  sim::SimOptions options;
+  options.checks = sim::CheckSet::none();
+  options.stats = options.profile = true;
+  sim::LaunchResult launched = sim::launch(**module, memory, config, options);
+  if (!launched.ok())
+    return createStringError(
+        StringRef(launched.errors.front().render()).trim());
+  result.profile = std::move(launched.profile);
+  result.stats = std::move(launched.stats);
+  result.rows = tiles;
+  if (result.stats.macs)
+    result.tiles =
+        isCausal(record) ? tiles * (tiles + 1) / 2.0 : double(tiles) * tiles;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Model
+//===----------------------------------------------------------------------===//
+
+Expected<const Machine *> machineOf(StringRef arch) {
+  if (arch == "sm_100a")
+    return &Machine::b200();
+  if (arch == "sm_103a")
+    return &Machine::b300();
+  return createStringError("no model for " + arch +
+                           ": expected sm_100a (B200) or sm_103a (B300)");
+}
+
+std::string KernelModel::bottleneck() const {
+  UnitCycles units = counts.tile.units();
+  if (!hasTiles() || units.bound() <= 0)
+    return nameOf(counts.row.units().bottleneck()).str();
+  std::string unit = nameOf(units.bottleneck()).str();
+  return chain > overlapped ? "serial chain" : unit;
+}
+
+static double macsOf(const sim::Profile &profile,
+                     const sim::Profile::Cta &cta) {
+  double macs = 0;
+  for (const auto &events : cta.warps)
+    for (const sim::Profile::Event &e : events)
+      if (e.kind == sim::Profile::Event::Mma) {
+        const sim::Profile::MmaShape &s = profile.shapes[e.a];
+        macs += double(s.m) * s.n * s.k;
+      }
+  return macs;
+}
+
+/// The CTA with the most products (the most events where there are none), and
+/// its share of the launch's products.
+static const sim::Profile::Cta *longest(const sim::Profile &profile,
+                                        double &share) {
+  const sim::Profile::Cta *best = nullptr;
+  double bestMacs = 0, all = 0;
+  size_t bestEvents = 0;
+  for (const sim::Profile::Cta &cta : profile.ctas) {
+    double macs = macsOf(profile, cta);
+    size_t events = 0;
+    for (const auto &w : cta.warps)
+      events += w.size();
+    all += macs;
+    if (!best || macs > bestMacs || (macs == bestMacs && events > bestEvents)) {
+      best = &cta;
+      bestMacs = macs;
+      bestEvents = events;
+    }
+  }
+  share = all > 0 ? bestMacs / all : 0;
+  return best;
+}
+
+Expected<KernelModel> modelLaunches(const SassFunction &code,
+                                    const ProfiledLaunch &small,
+                                    const ProfiledLaunch &large,
+                                    const Machine &machine) {
+  Expected<KernelCounts> counts = count(code, small, large, machine);
+  if (!counts)
+    return counts.takeError();
+  KernelModel result;
+  result.counts = std::move(*counts);
+  double tiles[2] = {}, cycles[2] = {};
+  const ProfiledLaunch *launches[2] = {&small, &large};
+  for (unsigned k = 0; k < 2; ++k) {
+    const sim::Profile &profile = launches[k]->profile;
+    double share = 0;
+    const sim::Profile::Cta *cta = longest(profile, share);
+    if (!cta)
+      return createStringError("the launch has no CTA");
+    BlockCounts blocks(code, profile);
+    Expected<Timeline> timeline =
+        replay({cta}, profile, blocks.instructionCosts(code, profile, machine),
+               machine);
+    if (!timeline)
+      return timeline.takeError();
+    tiles[k] = share * launches[k]->tiles;
+    cycles[k] = timeline->cycles;
+  }
+  const Law &law = calibratedLaw();
+  result.rowUnits = law.steady(result.counts.row.units(), false);
+  if (!result.hasTiles() || tiles[1] - tiles[0] < 0.5) {
+    result.rowChain = cycles[1];
+    return result;
+  }
+  bool scaled = false;
+  for (const auto &[name, n] : result.counts.tile.mma)
+    scaled |= StringRef(name).starts_with("mx");
+  result.overlapped = law.steady(result.counts.tile.units(), scaled);
+  result.chain = (cycles[1] - cycles[0]) / (tiles[1] - tiles[0]);
+  result.rowChain = std::max(0.0, cycles[1] - result.chain * tiles[1]);
+  return result;
+}
+
+Expected<KernelModel> modelRecord(const runtime::LaunchRecord &record,
+                                  const Tools &tools, const Machine &machine) {
+  // Even numbers, so that kernels of two tiles a CTA have no half empty one.
+  Expected<ProfiledLaunch> small = profileRecord(record, 6);
+  if (!small)
+    return small.takeError();
+  Expected<ProfiledLaunch> large = profileRecord(record, 12);
+  if (!large)
+    return large.takeError();
+  Expected<SassFunction> code = loadSass(
+      tools, record.ptxPath(), record.cubinPath(), record.entry, record.arch);
+  if (!code)
+    return code.takeError();
+  Expected<KernelModel> model = modelLaunches(*code, *small, *large, machine);
+  if (model)
+    model->counts.kernel = record.kernel;
+  return model;
+}
+
+//===----------------------------------------------------------------------===//
+// Report
+//===----------------------------------------------------------------------===//
+
+static void printCounts(raw_ostream &os, const Counts &counts) {
+  os << formatv("    {0,-10} {1,6} {2,8}", "role", "warps", "instr");
+  static const char *const classes[] = {"mufu",    "fma",  "alu", "convert",
+                                        "memory",  "tmem", "mma", "sync",
+                                        "uniform", "other"};
+  for (const char *name : classes)
+    os << formatv(" {0,7}", name);
+  os << "\n";
+  for (const RoleCounts &role : counts.roles) {
+    os << formatv("    {0,-10} {1,6} {2,8:f0}", role.name, role.warps.size(),
+                  role.instructions);
+    for (const char *name : classes) {
+      auto it = role.classes.find(name);
+      os << formatv(" {0,7:f0}", it == role.classes.end() ? 0 : it->second);
+    }
+    os << "\n";
+  }
+  os << "    cycles by unit:";
+  UnitCycles units = counts.units();
+  for (unsigned u = 0; u < numUnits; ++u)
+    if (units.cycles[u] >= 0.5)
+      os << formatv(" {0} {1:f0}", nameOf(Unit(u)), units.cycles[u]);
+  os << "\n";
+  for (const RoleCounts &role : counts.roles) {
+    os << formatv("      {0,-10}", role.name);
+    for (unsigned u = 0; u < numUnits; ++u)
+      if (role.units.cycles[u] >= 0.5)
+        os << formatv(" {0} {1:f0}", nameOf(Unit(u)), role.units.cycles[u]);
+    os << "\n";
+  }
+  if (counts.mma.empty())
+    return;
+  os << "    products:";
+  const char *separator = " ";
+  for (const auto &[name, n] : counts.mma) {
+    os << formatv("{0}{1:f1} x {2}", separator, n, name);
+    separator = ", ";
+  }
+  os << "\n";
+}
+
+std::string report(const KernelModel &model, const Machine &machine) {
+  std::string text;
+  raw_string_ostream os(text);
+  const KernelCounts &c = model.counts;
+  os << formatv("{0} on {1} ({2}), modelled\n", c.kernel, machine.name,
+                machine.arch);
+  if (model.hasTiles()) {
+    UnitCycles units = c.tile.units();
+    os << "  per 128 x 128 score tile (executed machine instructions):\n";
+    printCounts(os, c.tile);
+    os << formatv(
+        "    bound {0:f0} cycles ({1}); as well overlapped as published "
+        "kernels {2:f0}; in the order that the channels enforce "
+        "{3:f0}\n",
+        units.bound(), nameOf(units.bottleneck()), model.overlapped,
+        model.chain);
+    os << formatv("    modelled {0:f0} cycles, limited by {1}\n",
+                  model.tileCycles(), model.bottleneck());
+  }
+  os << "  per row of 128 tokens, beside its tiles:\n";
+  printCounts(os, c.row);
+  os << formatv("    units {0:f0} cycles, replayed {1:f0} cycles\n",
+                model.rowUnits, model.rowChain);
+  os << "  PTX and machine code agree on:";
+  for (const KernelCounts::Agreement &a : c.agreement)
+    os << formatv(" {0} {1:f0}/{2:f0}", a.what, a.ptx, a.sass);
+  os << "\n";
+  return text;
+}
+
+} // namespace model
+} // namespace flamia
