@@ -27,3 +27,15 @@ if [[ ! -x $ptxas ]]; then
   echo "setup: no ptxas: install the CUDA 13.0 toolkit or set FLAMIA_PTXAS" >&2
   exit 1
 fi
+
+# The throughput model reads machine code (docs/model.md). A toolkit's nvdisasm will do;
+# otherwise the one from PyPI is put where lib/Model looks for it.
+nvdisasm_version=13.2.78
+place=$HOME/.cache/flamia/nvdisasm-$nvdisasm_version
+nvdisasm=${FLAMIA_NVDISASM:-$(command -v nvdisasm || echo "$place/nvidia/cu13/bin/nvdisasm")}
+if [[ ! -x $nvdisasm ]]; then
+  echo "setup: installing nvidia-cuda-nvdisasm $nvdisasm_version into $place"
+  python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$place" \
+    "nvidia-cuda-nvdisasm==$nvdisasm_version"
+  chmod +x "$nvdisasm"
+fi

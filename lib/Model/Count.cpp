@@ -82,6 +82,19 @@ BlockCounts::BlockCounts(const SassFunction &code, const Profile &profile)
         lineOfBlock[b] = vote.second;
       }
   }
+  // ptxas may copy a block into several ways. How the executions are spread
+  // over the copies is not known: evenly. Only what issues asynchronous work
+  // for one thread is looked at, where copies have been seen.
+  std::map<unsigned, std::set<unsigned>> copies;
+  for (const SassInstruction &i : code.code)
+    if (StringRef(i.opcode).starts_with("UTC") ||
+        StringRef(i.opcode).starts_with("UTM"))
+      copies[i.line].insert(i.block);
+  shareOfBlock.assign(code.blocks, 1);
+  for (const auto &[line, in] : copies)
+    for (unsigned b : in)
+      if (lines.count(line) && lines[line] == lines[lineOfBlock[b]])
+        shareOfBlock[b] = std::min(shareOfBlock[b], 1.0 / double(in.size()));
   // Blocks that end in a trap (misuse of tensor memory) do not run.
   for (const SassInstruction &i : code.code)
     if (StringRef(i.opcode).starts_with("BPT") ||
@@ -93,7 +106,8 @@ BlockCounts::BlockCounts(const SassFunction &code, const Profile &profile)
 double BlockCounts::of(const SassInstruction &i, unsigned warp) const {
   unsigned line = lineOfBlock[i.block];
   auto it = line ? lines.find(line) : lines.end();
-  return it == lines.end() ? 0 : double(it->second[warp]);
+  return it == lines.end() ? 0
+                           : double(it->second[warp]) * shareOfBlock[i.block];
 }
 
 std::vector<UnitCycles>
@@ -325,7 +339,7 @@ llvm::Expected<KernelCounts> count(const SassFunction &code,
     if (std::abs(det) < 1e-9 * n2 * r1 || r1 <= 0)
       return llvm::createStringError(
           llvm::formatv(
-              "launches of {0} tiles in {1} rows and {2} tiles in {3} "
+              "launches of {0:f0} tiles in {1:f0} rows and {2:f0} tiles in {3:f0} "
               "rows do not tell tiles from rows",
               n1, r1, n2, r2)
               .str());

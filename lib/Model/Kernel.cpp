@@ -53,7 +53,6 @@ static uint64_t extentOf(const runtime::RecordArgument &a, unsigned dim,
 /// that rare ways (NaN, zeros) are not taken.
 static void fill(std::vector<uint8_t> &bytes, Element element) {
   std::mt19937 random(1);
-  unsigned size = runtime::bytesOf(element);
   for (size_t k = 0; k < bytes.size(); ++k) {
     uint8_t r = uint8_t(random() >> 13);
     switch (element) {
@@ -73,7 +72,7 @@ static void fill(std::vector<uint8_t> &bytes, Element element) {
       bytes[k] = r & 0xBF;
       break;
     default:
-      bytes[k] = size == 1 ? r : 0;
+      bytes[k] = runtime::bitsOf(element) <= 8 ? r : 0;
     }
   }
 }
@@ -108,12 +107,9 @@ Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
       const auto *first = reinterpret_cast<const uint8_t *>(work.items.data());
       buffer->bytes.assign(first, first + 16 * work.items.size());
     } else {
-      uint64_t count = 1;
-      for (unsigned d = 0; d < a.dims.size(); ++d) {
+      for (unsigned d = 0; d < a.dims.size(); ++d)
         extents.push_back(extentOf(a, d, tiles));
-        count *= extents.back();
-      }
-      buffer->bytes.resize(count * runtime::bytesOf(a.element));
+      buffer->bytes.resize(runtime::bytesOf(a.element, extents));
       result.argumentBytes += double(buffer->bytes.size()) *
                               (a.access == runtime::Access::ReadWrite ? 2 : 1);
       fill(buffer->bytes, a.element);

@@ -42,6 +42,8 @@ UnitCycles tileCycles(const Variant &v, const Machine &machine) {
         (128 * d * b * (1 + s) + 128 * d * bV * s) / Machine::sharedBytes;
     u[Unit::TmemLoad] = scores * 4 / Machine::tmemLoadBytes;
     u[Unit::TmemStore] = scores * bV / Machine::tmemStoreBytes;
+    // K and V once for two tiles of queries.
+    u[Unit::L2Read] = 128 * d * (b + bV) / 2 / Machine::l2ReadBytes;
     return u;
   }
   // S^T, dP^T: both operands from shared memory. dV, dK: A in tensor memory.
@@ -59,6 +61,9 @@ UnitCycles tileCycles(const Variant &v, const Machine &machine) {
   u[Unit::Alu] = (1 + std::max(enc, 1.0)) * scores / Machine::alu +
                  enc * scores / 128 + 3 * f * scores / Machine::alu;
   u[Unit::L2Reduce] = 128 * d * 4 / Machine::l2ReduceBytes / (v.twoCta ? 2 : 1);
+  // Q and dO for every tile of keys, half of each with pairs.
+  u[Unit::L2Read] = 2 * 128 * d * b * std::max(1.0, enc) / (v.twoCta ? 2 : 1) /
+                    Machine::l2ReadBytes;
   u[Unit::TmemLoad] = 2 * scores * 4 / Machine::tmemLoadBytes;
   u[Unit::TmemStore] = 2 * scores * b / Machine::tmemStoreBytes;
   return u;

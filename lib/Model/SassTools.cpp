@@ -90,15 +90,26 @@ static Expected<std::string> findProgram(const char *variable, StringRef name,
                            " or PATH (scripts/setup.sh installs one)");
 }
 
+/// Where scripts/setup.sh puts nvdisasm.
+static std::string installedNvdisasm() {
+  SmallString<128> path;
+  if (!sys::path::home_directory(path))
+    return "";
+  sys::path::append(path, ".cache", "flamia", "nvdisasm-13.2.78", "nvidia");
+  sys::path::append(path, "cu13", "bin", "nvdisasm");
+  return path.str().str();
+}
+
 Expected<Tools> findTools() {
   Tools tools;
   Expected<std::string> ptxas =
       findProgram("FLAMIA_PTXAS", "ptxas", {"/usr/local/cuda/bin/ptxas"});
   if (!ptxas)
     return ptxas.takeError();
+  std::string installed = installedNvdisasm();
   Expected<std::string> nvdisasm =
       findProgram("FLAMIA_NVDISASM", "nvdisasm",
-                  {FLAMIA_NVDISASM_PLACE, "/usr/local/cuda/bin/nvdisasm"});
+                  {installed, "/usr/local/cuda/bin/nvdisasm"});
   if (!nvdisasm)
     return nvdisasm.takeError();
   tools.ptxas = std::move(*ptxas);

@@ -143,6 +143,11 @@ static json::Object modelJson(const KernelModel &m, const Machine &machine) {
                       {"row", countsJson(m.counts.row)},
                       {"row_cycles", m.rowCycles()},
                       {"bottleneck", m.bottleneck()}};
+  json::Array agreement;
+  for (const KernelCounts::Agreement &a : m.counts.agreement)
+    agreement.push_back(
+        json::Object{{"what", a.what}, {"ptx", a.ptx}, {"sass", a.sass}});
+  object["agreement"] = std::move(agreement);
   if (m.hasTiles()) {
     object["tile"] = countsJson(m.counts.tile);
     object["tile_bound"] = m.counts.tile.units().bound();

@@ -78,6 +78,8 @@ private:
   unsigned numWarps;
   /// PTX line that stands for each block, 0: never runs.
   std::vector<unsigned> lineOfBlock;
+  /// Share of the line's executions: 1, or less where ptxas copied the block.
+  std::vector<double> shareOfBlock;
   std::map<unsigned, std::vector<uint64_t>> lines;
 };
 
