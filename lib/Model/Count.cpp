@@ -338,10 +338,10 @@ llvm::Expected<KernelCounts> count(const SassFunction &code,
     double det = n2 * r1 - n1 * r2;
     if (std::abs(det) < 1e-9 * n2 * r1 || r1 <= 0)
       return llvm::createStringError(
-          llvm::formatv(
-              "launches of {0:f0} tiles in {1:f0} rows and {2:f0} tiles in {3:f0} "
-              "rows do not tell tiles from rows",
-              n1, r1, n2, r2)
+          llvm::formatv("launches of {0:f0} tiles in {1:f0} rows and {2:f0} "
+                        "tiles in {3:f0} "
+                        "rows do not tell tiles from rows",
+                        n1, r1, n2, r2)
               .str());
     result.tile = mix(t2, r1 / det, t1, -r2 / det);
     result.row = mix(t1, n2 / det, t2, -n1 / det);
