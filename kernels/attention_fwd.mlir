@@ -28,8 +28,8 @@ flamia.kernel @attention_fwd(
     %m: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
     %l: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
     %kappa: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}})
-    parameters {head_dim = [128, 64], causal = [true, false]}
-    grid(work[0], o[1]) {
+    parameters {head_dim = [128, 64], causal = [true, false], slots = [1, 2]}
+    grid(work[0], o[1]) attributes {flamia.slots = "y"} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
@@ -53,7 +53,7 @@ flamia.kernel @attention_fwd(
   %begin, %end, %tile, %scale_base = flamia.work_item %work : memref<?x4xi32>
   %heads = flamia.dim %q_data[1] : !data
   %kv_heads = flamia.dim %k_data[1] : !data
-  %group = arith.divui %heads, %kv_heads : index
+  %group = arith.divui %heads, %kv_heads {flamia.multiple_of = "slots"} : index
   %kv_head = arith.divui %head, %group : index
 
   %q_offset = arith.muli %tile, %c128 : index

@@ -19,8 +19,8 @@ using namespace flamia;
 
 namespace {
 
-StringRef roleOfUnit(Unit unit) {
-  switch (unit) {
+StringRef naturalRoleOf(Operation *op) {
+  switch (unitOf(op)) {
   case Unit::None:
     return {};
   case Unit::Tma:
@@ -28,7 +28,7 @@ StringRef roleOfUnit(Unit unit) {
   case Unit::Mma:
     return kMmaRole;
   case Unit::Vector:
-    return kVectorRole;
+    return vectorRoleOf(op);
   }
   llvm_unreachable("unknown unit");
 }
@@ -90,7 +90,7 @@ struct AssignRolesPass
                << given << "'";
       return success();
     }
-    StringRef natural = roleOfUnit(unit);
+    StringRef natural = naturalRoleOf(op);
     if (op->hasAttr(kRoleAttr)) {
       if (given != natural && given != kVectorRole)
         return op->emitError("expected role '")

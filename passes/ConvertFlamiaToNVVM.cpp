@@ -86,6 +86,7 @@ LogicalResult KernelLowering::collect() {
                ? entry.writesTmem
                : entry.writesSmem) = true;
         entry.writesSmem |= isa<tcgen::WriteScalesOp>(inner);
+        entry.writesTmem |= isa<tcgen::FillScalesOp>(inner);
       });
       roles.push_back(entry);
     }
@@ -566,8 +567,14 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
     return failure();
   using namespace flamia::tcgen;
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<AllocOp, ChannelOp, FillScalesOp, flamia::ReturnOp>(
+      .Case<AllocOp, ChannelOp, flamia::ReturnOp>(
           [&](auto) { return success(); })
+      .Case([&](FillScalesOp o) {
+        if (role) // others are part of the prologue
+          emitFillScales(o);
+        return success();
+      })
+      .Case([&](DrainedOp o) { return lowerDrained(o), success(); })
       .Case([&](AcquireOp o) {
         set(o.getSlot(), advance(o.getChannel(), /*producer=*/true));
         return success();

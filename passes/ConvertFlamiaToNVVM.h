@@ -296,6 +296,7 @@ private:
   Value barrier(int64_t offset, Value slot); ///< ptr<3>
   void waitBarrier(Value barrier, Value parity);
   Value advance(Value channel, bool producer);
+  void lowerDrained(tcgen::DrainedOp op);
   void arrive(Value barrier, tcgen::Agent agent);
   Value isFirstWarp();
   void issue(llvm::function_ref<void()> body);

@@ -119,6 +119,18 @@ Value KernelLowering::advance(Value channel, bool producer) {
   return index;
 }
 
+/// As a producer's advance, which stays where it is.
+void KernelLowering::lowerDrained(tcgen::DrainedOp op) {
+  const Channel &info = channels[op.getChannel()];
+  End &state = end(op.getChannel(), /*producer=*/true);
+  Value parities = e.op<LLVM::LoadOp>(e.i32(), state.parities, 4);
+  Value parity = e.andi(e.shr(parities, state.bit), e.c32(1));
+  Value index = e.cIndex(0);
+  if (state.slot)
+    index = e.toIndex(e.toI64(e.op<LLVM::LoadOp>(e.i32(), state.slot, 4)));
+  waitBarrier(barrier(info.emptyOffset, index), parity);
+}
+
 /// Whether this is the warp that issues for its role.
 Value KernelLowering::isFirstWarp() {
   return e.cmp(arith::CmpIPredicate::eq, warp,

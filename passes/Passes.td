@@ -249,6 +249,55 @@ def CheckCausalityPass : Pass<"flamia-check-causality", "::mlir::ModuleOp"> {
 // Roles, channels and memory: Flamia dialect in, Tcgen dialect out
 //===----------------------------------------------------------------------===//
 
+def JamItemsPass : Pass<"flamia-jam-items", "::flamia::KernelOp"> {
+  let summary = "run several work items side by side in one CTA (rule R5)";
+  let description = [{
+    A kernel with `flamia.slots = "y"` and a parameter `slots` bound to n > 1 runs n
+    neighbouring work items along that axis in each CTA: unroll-and-jam of the work item.
+    Scalars and tile loads that do not depend on the item are done once; everything else is
+    written for item after item, operation by operation, with the item's number in
+    `flamia.slot`, from which `flamia-assign-roles` gives each item a vector role of its own.
+    Loops whose bounds do not depend on the item become one loop. The grid's extent along
+    the axis is divided by n. Numbers do not change.
+
+    That the items exist and may share loads must be known: `flamia.multiple_of = "slots"`
+    on a division of two extents (query heads by kv heads) says that the quotient is exact
+    and a multiple of n. Then the item's index divided by it is the same for all items
+    of a CTA. The launch record repeats it (`flamia.requires`), and a launch checks it.
+
+    Items must store to different places, which is proven from their indices, and load
+    nothing that is stored. Where that or the extent is not known, where an operation works
+    on all threads or has another effect, the kernel stays as it is, with a remark. A
+    missing axis or an unbound parameter is an error.
+
+    Before, with `slots = 2`:
+
+    ```mlir
+    flamia.kernel @copy(%x: memref<128x16x128xbf16>, %y: memref<128x16x128xbf16>) parameters {slots = 2 : i64} grid(1, 16) attributes {flamia.slots = "y"} {
+      %c0 = arith.constant 0 : index
+      %head = flamia.program_id y
+      %t = flamia.load %x[%c0, %head, %c0] : memref<128x16x128xbf16> -> tensor<128x128xbf16>
+      flamia.store %t, %y[%c0, %head, %c0] : tensor<128x128xbf16>, memref<128x16x128xbf16>
+      flamia.return
+    }
+    ```
+
+    After, with `grid(1, 8)`:
+
+    ```mlir
+    %pair = flamia.program_id y
+    %head0 = arith.muli %pair, %c2 : index
+    %head1 = arith.addi %head0, %c1 : index
+    %t0 = flamia.load %x[%c0, %head0, %c0] {flamia.slot = 0 : i64} : memref<128x16x128xbf16> -> tensor<128x128xbf16>
+    %t1 = flamia.load %x[%c0, %head1, %c0] {flamia.slot = 1 : i64} : memref<128x16x128xbf16> -> tensor<128x128xbf16>
+    flamia.store %t0, %y[%c0, %head0, %c0] {flamia.slot = 0 : i64} : tensor<128x128xbf16>, memref<128x16x128xbf16>
+    flamia.store %t1, %y[%c0, %head1, %c0] {flamia.slot = 1 : i64} : tensor<128x128xbf16>, memref<128x16x128xbf16>
+    ```
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def AssignRolesPass : Pass<"flamia-assign-roles", "::flamia::KernelOp"> {
   let summary = "give every tile operation the role that executes it";
   let description = [{

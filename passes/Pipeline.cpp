@@ -110,7 +110,7 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
 
   void writeRole(OpBuilder &builder, KernelOp kernel, RoleBuilder &role,
                  ArrayRef<Operation *> original) {
-    int64_t warps = role.getName() == kVectorRole ? 4 : 1;
+    int64_t warps = isVectorRole(role.getName()) ? 4 : 1;
     auto op =
         tcgen::RoleOp::create(builder, kernel.getLoc(), role.getName(), warps);
     OpBuilder inner = OpBuilder::atBlockBegin(&op.getBody().emplaceBlock());

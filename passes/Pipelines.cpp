@@ -60,6 +60,8 @@ void flamia::registerFlamiaDialects(DialectRegistry &registry) {
 
 void flamia::buildTcgenPipeline(OpPassManager &manager,
                                 const PipelineOptions &options) {
+  if (options.optLevel > 0)
+    manager.addNestedPass<KernelOp>(createJamItemsPass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   AssignRolesPassOptions assignRoles;

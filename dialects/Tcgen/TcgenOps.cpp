@@ -91,6 +91,10 @@ LogicalResult FillScalesOp::verify() {
   int64_t byte = getByte();
   if (byte < 0 || byte > 255)
     return emitOpError("expected a byte from 0 to 255, but got ") << byte;
+  if (auto role = (*this)->getParentOfType<RoleOp>();
+      role && role.getWarps() != 4)
+    return emitOpError("expected a role of 4 warps, but got ")
+           << role.getWarps();
   return checkKind(*this, "buffer", getBuffer().getType(),
                    {{Space::Tmem, Layout::Scales}});
 }

@@ -36,11 +36,13 @@ def AllocOp : Tcgen_Op<"alloc", [TopLevel]> {
   let hasVerifier = 1;
 }
 
-def FillScalesOp : Tcgen_Op<"fill_scales", [TopLevel, MemoryEffects<[MemWrite]>]> {
-  let summary = "sets constant scale factors before the roles start";
+def FillScalesOp : Tcgen_Op<"fill_scales", [MemoryEffects<[MemWrite]>]> {
+  let summary = "sets constant scale factors";
   let description = [{
-    Top level of a kernel only: the kernel's prologue writes the byte to all scales of all
-    slots of a tensor memory scales buffer (`tcgen05.st` by the first four warps).
+    Writes the byte to all scales of all slots of a tensor memory scales buffer
+    (`tcgen05.st`): at the top level of a kernel in its prologue, by the first four warps; in
+    a role of 4 warps where it stands, each warp its lanes, for others to see after
+    `tcgen.publish`.
 
     Example: `tcgen.fill_scales %ones byte 127 : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>`
   }];
@@ -94,6 +96,19 @@ def AcquireOp : Tcgen_Op<"acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
   }];
   let arguments = (ins Tcgen_ChannelType:$channel);
   let results = (outs Index:$slot);
+  let assemblyFormat = "$channel attr-dict";
+}
+
+def DrainedOp : Tcgen_Op<"drained", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until the channel's next slot is free, without taking it";
+  let description = [{
+    For the channel's producer, which may put something else where the slot's content was
+    until it acquires the slot: the scales of one product, for instance, into another one's
+    result. What was never filled is free.
+
+    Example: `tcgen.drained %ch`
+  }];
+  let arguments = (ins Tcgen_ChannelType:$channel);
   let assemblyFormat = "$channel attr-dict";
 }
 

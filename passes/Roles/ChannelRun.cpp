@@ -223,8 +223,8 @@ private:
 
   /// Returns false when the role has to wait.
   FailureOr<bool> step(Role &role, const TraceEvent &event) {
-    if (auto acquire = dyn_cast<AcquireOp>(event.op)) {
-      Barrier &empty = stateOf(acquire.getChannel()).empty[event.slot];
+    if (isa<AcquireOp, DrainedOp>(event.op)) {
+      Barrier &empty = stateOf(event.op->getOperand(0)).empty[event.slot];
       int64_t phases = empty.phases.size();
       if (phases < event.round)
         return false;
@@ -269,6 +269,12 @@ private:
           Barrier &empty = stateOf(release.getChannel()).empty[event.slot];
           return arrive(empty, release, arrivalsOf(role, release.getAgent()),
                         signal);
+        })
+        .Case([&](FillScalesOp fill) {
+          unsigned filled = threadEvent(role);
+          for (int64_t slot = 0; slot < slotsOf(fill.getBuffer()); ++slot)
+            use(fill.getBuffer(), slot, filled, /*replaces=*/true);
+          return success();
         })
         .Case([&](ReadOp read) {
           use(read.getBuffer(), event.slot, threadEvent(role),
@@ -318,7 +324,7 @@ private:
       if (role.next >= role.trace->events.size())
         continue;
       Operation *op = role.trace->events[role.next].op;
-      bool acquires = isa<AcquireOp>(op);
+      bool acquires = isa<AcquireOp, DrainedOp>(op);
       RoleOp roleOp = role.trace->role;
       Operation *channel = op->getOperand(0).getDefiningOp();
       diagnostic.attachNote(op->getLoc())

@@ -108,6 +108,12 @@ private:
         .Case([&](AcquireOp acquire) {
           take(acquire.getChannel(), acquire.getSlot(), produced);
         })
+        .Case([&](DrainedOp drained) {
+          Value channel = drained.getChannel();
+          int64_t slots = channel.getDefiningOp<ChannelOp>().getSlots();
+          event.slot = produced[channel] % slots;
+          event.round = produced[channel] / slots;
+        })
         .Case([&](WaitOp wait) {
           take(wait.getChannel(), wait.getSlot(), consumed);
         })

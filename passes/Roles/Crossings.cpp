@@ -10,12 +10,26 @@ using namespace mlir;
 using namespace flamia;
 using tcgen::Agent;
 
+static bool isConstant(Operation *op) {
+  return op->hasTrait<OpTrait::ConstantLike>();
+}
+
 CrossingPlanner::CrossingPlanner(KernelOp kernel,
                                  const Accumulators &accumulators,
                                  OpBuilder &builder, int64_t maxStages)
     : kernel(kernel), accumulators(accumulators), builder(builder),
       maxStages(maxStages) {
-  for (StringRef name : {kVectorRole, kLoadRole, kMmaRole})
+  // Vector roles come first: their warps own the lanes of tensor memory.
+  SmallVector<StringRef> names;
+  kernel.walk([&](Operation *op) {
+    hasSlots |= slotOf(op).has_value();
+    if (isVectorRole(roleOf(op)) && !isConstant(op) &&
+        !llvm::is_contained(names, roleOf(op)))
+      names.push_back(roleOf(op));
+  });
+  llvm::sort(names);
+  names.append({kLoadRole, kMmaRole});
+  for (StringRef name : names)
     roles.insert({name, RoleBuilder(name)});
 }
 
@@ -77,23 +91,24 @@ int64_t CrossingPlanner::countColumns() {
 /// A buffer of that type whose last user comes before `next` does. Program
 /// order is an order in which the roles can run, so waiting for it ends.
 CrossingPlanner::Turn *CrossingPlanner::findTurn(tcgen::BufferType type,
+                                                 StringRef role,
                                                  Operation *next) {
   if (!takesTurns || !next)
     return nullptr;
   for (Turn &turn : turns)
-    if (turn.buffer.getType() == type &&
-        turn.lastUse->getBlock() == next->getBlock() &&
-        turn.lastUse->isBeforeInBlock(next))
+    if (turn.buffer.getType() == type && turn.role == role &&
+        (hasSlots || turn.lastUse->getBlock() == next->getBlock()) &&
+        comesBefore(turn.lastUse, next))
       return &turn;
   return nullptr;
 }
 
 void CrossingPlanner::takeTurn(Turn *turn, Value buffer, Value channel,
-                               Operation *lastUse) {
+                               StringRef role, Operation *lastUse) {
   if (turn)
     turn->lastUse = lastUse;
   else
-    turns.push_back({buffer, channel, lastUse});
+    turns.push_back({buffer, channel, lastUse, role});
 }
 
 //===----------------------------------------------------------------------===//
@@ -120,7 +135,7 @@ CrossingPlanner::Consumers CrossingPlanner::consumersOf(Value value) {
     bool isOperand = dot && use != &dot.getAccMutable();
     Operation *anchor = ancestorIn(block, use->getOwner());
     Consumer &consumer =
-        consumers[isOperand ? roleOf(dot) : StringRef(kVectorRole)];
+        consumers[isOperand ? roleOf(dot) : vectorRoleOfUse(*use, value)];
     (isOperand ? consumer.mma : consumer.vector).add(anchor);
     consumer.any.add(anchor);
   }
@@ -192,7 +207,8 @@ CrossingPlanner::OperandShape CrossingPlanner::shapeOf(OpOperand &use) {
 }
 
 FailureOr<OperandBuffer>
-CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
+CrossingPlanner::planVectorOperand(DotOp dot, Value value,
+                                   OperandShape wanted) {
   bool isA = wanted.isA, alongCols = wanted.alongCols;
   OperandBuffer &image =
       vectorOperands[{value.getAsOpaquePointer(), isA, alongCols}];
@@ -219,8 +235,10 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
   bool isStatic = quantize && quantize.getExponent() && !quantize.getShift();
   bool isDynamic = isa<ScaledType>(value.getType()) && !isStatic;
   // Dynamic scales have buffers of their own; they do not take turns.
-  Turn *turn =
-      inTmem && !isDynamic ? findTurn(type, value.getDefiningOp()) : nullptr;
+  StringRef vectorName = vectorRoleOf(dot);
+  Turn *turn = inTmem && !isDynamic
+                   ? findTurn(type, vectorName, value.getDefiningOp())
+                   : nullptr;
   if (turn) {
     image.payload = turn->buffer;
     image.channel = turn->channel;
@@ -229,6 +247,7 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
     image.channel = createChannel(loc, 1, kVectorWarps, 1);
   }
   Value smemScales;
+  std::optional<int64_t> filled;
   if (auto type = dyn_cast<ScaledType>(value.getType())) {
     int64_t scaleRows = alongCols ? rows : cols;
     int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
@@ -236,7 +255,14 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
       int64_t byte = 127 + static_cast<int32_t>(*quantize.getExponent());
       if (std::optional<uint32_t> shift = quantize.getShiftBy())
         byte = std::clamp<int64_t>(byte + static_cast<int32_t>(*shift), 0, 254);
-      image.scales = createConstantScales(loc, byte, scaleRows, blocks);
+      if (hasSlots) {
+        filled = byte;
+        image.scales =
+            createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
+                         scaleRows, blocks, type.getScaleType());
+      } else {
+        image.scales = createConstantScales(loc, byte, scaleRows, blocks);
+      }
     } else {
       smemScales = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales,
                                 1, scaleRows, blocks, type.getScaleType());
@@ -246,8 +272,9 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
     }
   }
 
-  RoleBuilder &vector = roleNamed(kVectorRole);
+  RoleBuilder &vector = roleNamed(vectorName);
   Value channel = image.channel, payload = image.payload;
+  Value filledScales = filled ? image.scales : Value();
   whereMade(
       vector, value, StepOrder::Write,
       [=](OpBuilder &b, RoleState &state) {
@@ -255,6 +282,8 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
             tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
         Value tile = state.values.lookup(value);
         tcgen::WriteOp::create(b, loc, tile, payload, slot);
+        if (filledScales)
+          tcgen::FillScalesOp::create(b, loc, filledScales, *filled);
         if (smemScales)
           tcgen::WriteScalesOp::create(b, loc, tile, smemScales, slot,
                                        alongCols ? Axis::Cols : Axis::Rows);
@@ -272,7 +301,7 @@ CrossingPlanner::planVectorOperand(Value value, OperandShape wanted) {
       range.add(ancestorIn(blockOf(value), dot));
   }
   if (inTmem && !isDynamic)
-    takeTurn(turn, payload, channel, range.last);
+    takeTurn(turn, payload, channel, vectorName, range.last);
   RoleBuilder &mma = roleNamed(mmaRole);
   Value tmemScales = image.scales;
   Step wait = [=](OpBuilder &b, RoleState &state) {
@@ -325,7 +354,7 @@ FailureOr<OperandBuffer> CrossingPlanner::operandOf(OpOperand &use) {
   auto dot = cast<DotOp>(use.getOwner());
   auto load = loads.find(root);
   if (load == loads.end())
-    return planVectorOperand(root, shape);
+    return planVectorOperand(dot, root, shape);
   auto scaled = root.getDefiningOp<LoadScaledOp>();
   if (scaled && (scaled.getAlong() == Axis::Cols) != shape.alongCols) {
     InFlightDiagnostic diagnostic =
@@ -337,6 +366,8 @@ FailureOr<OperandBuffer> CrossingPlanner::operandOf(OpOperand &use) {
     return diagnostic;
   }
   OperandBuffer image = load->second;
+  if (scaled && hasSlots)
+    planScaleCopy(dot, scaled, image);
   if (root.getDefiningOp<LoadPayloadOp>()) {
     auto [rows, cols] = getTileShape(root.getType());
     image.scales = createConstantScales(
@@ -403,11 +434,13 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
   auto type = tcgen::BufferType::get(builder.getContext(), tcgen::Space::Tmem,
                                      tcgen::Layout::Lanes, 1, rows, cols,
                                      builder.getF32Type());
-  Turn *turn = web.isFresh() ? findTurn(type, dot) : nullptr;
+  StringRef vectorName =
+      mmaRole == kVectorRole ? mmaRole : vectorRoleOf(dot);
+  Turn *turn = web.isFresh() ? findTurn(type, vectorName, dot) : nullptr;
   Value buffer =
       turn ? turn->buffer
            : tcgen::AllocOp::create(builder, loc, type, IntegerAttr());
-  RoleBuilder &vector = roleNamed(kVectorRole), &mma = roleNamed(mmaRole);
+  RoleBuilder &vector = roleNamed(vectorName), &mma = roleNamed(mmaRole);
   if (!web.isFresh()) {
     for (DotOp each : web.dots)
       if (failed(planDot(each, web, buffer, {})))
@@ -421,7 +454,12 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
   Value channel = turn ? turn->channel : createChannel(loc, 1, 1, kVectorWarps);
   Consumers consumers = consumersOf(dot.getResult());
   if (!consumers.empty())
-    takeTurn(turn, buffer, channel, consumers.front().second.any.first);
+    takeTurn(turn, buffer, channel, vectorName,
+             consumers.front().second.any.first);
+  if (hasSlots) {
+    resultChannels.insert({channel, vectorName});
+    planDrainedWaits(dot);
+  }
   if (failed(planDot(dot, web, buffer, channel)))
     return failure();
   mma.before(dot, StepOrder::Acquire, [=](OpBuilder &b, RoleState &state) {
@@ -442,6 +480,10 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
 void CrossingPlanner::planRotation() {
   if (mmaRole == kVectorRole)
     return;
+  llvm::DenseSet<Operation *> fresh;
+  for (const Web &web : accumulators.getWebs())
+    if (web.isFresh())
+      fresh.insert(web.dots[0]);
   auto isLocal = [&](OpOperand &use, scf::ForOp loop, DotOp dot) {
     Value root = lookThroughTransposes(use.get()).value;
     if (!loop->isAncestor(blockOf(root)->getParentOp()))
@@ -450,14 +492,12 @@ void CrossingPlanner::planRotation() {
     return views != loadViews.end() &&
            llvm::all_of(*views->second, [&](Value view) {
              return llvm::all_of(
-                 usesThroughTransposes(view),
-                 [&](OpOperand *other) { return other->getOwner() == dot; });
+                 usesThroughTransposes(view), [&](OpOperand *other) {
+                   return other->getOwner() == dot ||
+                          (hasSlots && fresh.contains(other->getOwner()));
+                 });
            });
   };
-  llvm::DenseSet<Operation *> fresh;
-  for (const Web &web : accumulators.getWebs())
-    if (web.isFresh())
-      fresh.insert(web.dots[0]);
   kernel.walk([&](scf::ForOp loop) {
     SmallVector<DotOp> ahead;
     for (DotOp dot : loop.getBody()->getOps<DotOp>()) {
@@ -466,8 +506,7 @@ void CrossingPlanner::planRotation() {
         ahead.push_back(dot);
         continue;
       }
-      for (DotOp early : ahead)
-        roleNamed(mmaRole).rotate(loop, early);
+      rotate(loop, ahead);
       break;
     }
   });
@@ -492,7 +531,7 @@ LogicalResult CrossingPlanner::plan() {
     if (unit == Unit::Tma)
       tileLoads.push_back(op);
     else if (unit == Unit::Vector && !isMemoryEffectFree(op))
-      roleNamed(kVectorRole).execute(op);
+      roleNamed(roleOf(op)).execute(op);
     if (auto dot = dyn_cast<DotOp>(op)) {
       if (failed(checkShape(dot)))
         return WalkResult::interrupt();

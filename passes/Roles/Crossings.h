@@ -79,11 +79,14 @@ private:
   struct Turn {
     mlir::Value buffer, channel;
     mlir::Operation *lastUse;
+    /// The vector role that uses all of them.
+    llvm::StringRef role;
   };
   int64_t countColumns();
-  Turn *findTurn(tcgen::BufferType type, mlir::Operation *next);
+  Turn *findTurn(tcgen::BufferType type, llvm::StringRef role,
+                 mlir::Operation *next);
   void takeTurn(Turn *turn, mlir::Value buffer, mlir::Value channel,
-                mlir::Operation *lastUse);
+                llvm::StringRef role, mlir::Operation *lastUse);
 
   /// How a product takes an operand below its transposes.
   struct OperandShape {
@@ -117,7 +120,7 @@ private:
   mlir::Value planScales(LoadScaledOp load, int64_t slots,
                          OperandBuffer &image);
   void planLoad(const LoadGroup &group, const Ring &ring);
-  mlir::FailureOr<OperandBuffer> planVectorOperand(mlir::Value value,
+  mlir::FailureOr<OperandBuffer> planVectorOperand(DotOp dot, mlir::Value value,
                                                    OperandShape wanted);
   void planConsumers(mlir::Value value, const Consumers &consumers,
                      mlir::Operation *producer, llvm::StringRef producerRole,
@@ -128,6 +131,13 @@ private:
   mlir::LogicalResult planWeb(const Web &web);
   void planRotation();
 
+  // Several work items in one CTA (Slots.cpp).
+  llvm::StringRef vectorRoleOfUse(mlir::OpOperand &use, mlir::Value value);
+  void planScaleCopy(DotOp dot, LoadScaledOp load, OperandBuffer &image);
+  void planDrainedWaits(DotOp dot);
+  bool areColumnsShort();
+  void rotate(mlir::scf::ForOp loop, llvm::ArrayRef<DotOp> ahead);
+
   KernelOp kernel;
   const Accumulators &accumulators;
   mlir::OpBuilder &builder;
@@ -136,6 +146,13 @@ private:
   /// The role that issues products.
   llvm::StringRef mmaRole = kMmaRole;
   llvm::DenseMap<mlir::Value, OperandBuffer> loads;
+  /// The kernel runs several work items. Then every product has its scales
+  /// copied again, into columns that other buffers of other slots may share.
+  bool hasSlots = false;
+  /// Scales in shared memory of each load, where products copy them.
+  llvm::DenseMap<mlir::Value, mlir::Value> loadedScales;
+  /// Channels of product results, with their vector role.
+  llvm::MapVector<mlir::Value, llvm::StringRef> resultChannels;
   /// The values that share a load's payload, itself included.
   llvm::DenseMap<mlir::Value, std::shared_ptr<llvm::SmallVector<mlir::Value>>>
       loadViews;

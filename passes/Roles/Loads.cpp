@@ -218,8 +218,9 @@ Value CrossingPlanner::planScales(LoadScaledOp load, int64_t slots,
   Value smemScales =
       createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales, slots,
                    scaleRows, blocks, scale);
-  image.scales = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
-                              scaleRows, blocks, scale);
+  if (!hasSlots)
+    image.scales = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales,
+                                1, scaleRows, blocks, scale);
   return smemScales;
 }
 
@@ -240,6 +241,7 @@ void CrossingPlanner::planLoad(const LoadGroup &group, const Ring &ring) {
       Value smemScales = planScales(scaled, type.getSlots(), image);
       bytes += cast<BufferType>(smemScales.getType()).getSlotSize();
       scales.push_back({scaled, smemScales});
+      loadedScales[value] = smemScales;
     }
     loads[value] = image;
     values->push_back(value);
@@ -273,7 +275,10 @@ void CrossingPlanner::planLoad(const LoadGroup &group, const Ring &ring) {
   planConsumers(last->getResult(0), group.consumers, last, roleOf(last),
                 channel, payload);
 
-  // Scales follow right before the first product that needs them.
+  // Scales follow right before the first product that needs them, or before
+  // each (planScaleCopy).
+  if (hasSlots)
+    return;
   for (auto [scaled, smemScales] : scales)
     for (auto &[name, consumer] : consumersOf(scaled.getResult())) {
       Value tmemScales = loads[scaled.getResult()].scales;

@@ -97,7 +97,8 @@ LogicalResult RoleBuilder::markValue(Value value) {
     return success();
   }
   StringRef owner = roleOf(op);
-  if ((!owner.empty() && owner != name) || executed.contains(op))
+  bool isConstant = op->hasTrait<OpTrait::ConstantLike>();
+  if ((!owner.empty() && owner != name && !isConstant) || executed.contains(op))
     return op->emitError("role '")
            << name << "' needs this value, which role '" << owner
            << "' makes, in a place where flamia-pipeline cannot hand it over";
@@ -150,16 +151,53 @@ void RoleBuilder::emitOp(OpBuilder &builder, Operation *op, RoleState &state) {
 
 void RoleBuilder::emitBlock(OpBuilder &builder, Block &block,
                             RoleState &state) {
+  auto loop = dyn_cast<scf::ForOp>(block.getParentOp());
   for (Operation &op : block) {
-    if (op.hasTrait<OpTrait::IsTerminator>())
+    if (op.hasTrait<OpTrait::IsTerminator>()) {
       runSteps(beforeOp, &op, builder, state);
-    else if (!isRotated.contains(&op))
+    } else if (!isRotated.contains(&op)) {
       emitOp(builder, &op, state);
+      if (loop)
+        emitNext(builder, loop, &op, state);
+    }
   }
 }
 
-/// The rotated products of the iteration `iv`.
+/// Values that the steps in `guard` leave behind, as results of a branch with
+/// the same content: later steps of the iteration use them, under the same
+/// condition.
+static void yieldSlots(scf::IfOp guard, RoleState &state) {
+  SmallVector<Value *> slots;
+  for (auto *map : {&state.produced, &state.consumed})
+    for (auto &[channel, slot] : *map)
+      if (slot && slot.getParentBlock() == guard.thenBlock())
+        slots.push_back(&slot);
+  if (slots.empty())
+    return;
+  OpBuilder builder(guard);
+  Location loc = guard.getLoc();
+  SmallVector<Type> types(slots.size(), builder.getIndexType());
+  auto copy = scf::IfOp::create(builder, loc, types, guard.getCondition(),
+                                /*addThenBlock=*/true, /*addElseBlock=*/true);
+  Block *from = guard.thenBlock(), *to = copy.thenBlock();
+  to->getOperations().splice(to->end(), from->getOperations(), from->begin(),
+                             std::prev(from->end()));
+  builder.setInsertionPointToEnd(to);
+  scf::YieldOp::create(builder, loc, llvm::map_to_vector(slots, [](Value *slot) {
+                         return *slot;
+                       }));
+  builder.setInsertionPointToEnd(copy.elseBlock());
+  Value none = arith::ConstantIndexOp::create(builder, loc, 0);
+  scf::YieldOp::create(builder, loc, SmallVector<Value>(slots.size(), none));
+  for (auto [slot, result] : llvm::zip(slots, copy.getResults()))
+    *slot = result;
+  guard.erase();
+}
+
+/// Rotated products of the iteration `iv`. Others of that iteration follow
+/// unless these are the last.
 void RoleBuilder::emitRotated(OpBuilder &builder, scf::ForOp loop, Value iv,
+                              ArrayRef<Operation *> ops, bool isLast,
                               RoleState &state) {
   Location loc = loop.getLoc();
   auto predicate = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
@@ -169,9 +207,34 @@ void RoleBuilder::emitRotated(OpBuilder &builder, scf::ForOp loop, Value iv,
   auto guard =
       scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
   OpBuilder inner = guard.getThenBodyBuilder();
+  Value current = state.values.lookupOrNull(loop.getInductionVar());
   state.values.map(loop.getInductionVar(), iv);
-  for (Operation *op : rotated[loop])
+  for (Operation *op : ops)
     emitOp(inner, op, state);
+  if (current)
+    state.values.map(loop.getInductionVar(), current);
+  if (!isLast)
+    yieldSlots(guard, state);
+}
+
+/// The next iteration's products that follow `last` (null: all others).
+void RoleBuilder::emitNext(OpBuilder &builder, scf::ForOp loop, Operation *last,
+                           RoleState &state) {
+  auto rotations = rotated.find(loop);
+  if (rotations == rotated.end())
+    return;
+  SmallVector<Operation *> ops;
+  for (const Rotation &rotation : rotations->second)
+    if (rotation.last == last)
+      ops.push_back(rotation.op);
+  if (ops.empty())
+    return;
+  Location loc = loop.getLoc();
+  Value next = arith::AddIOp::create(
+      builder, loc, state.values.lookup(loop.getInductionVar()),
+      state.values.lookup(loop.getStep()));
+  emitRotated(builder, loop, next, ops,
+              /*isLast=*/rotations->second.back().op == ops.back(), state);
 }
 
 void RoleBuilder::emitFor(OpBuilder &builder, scf::ForOp loop,
@@ -188,9 +251,12 @@ void RoleBuilder::emitFor(OpBuilder &builder, scf::ForOp loop,
         upper = lookup(loop.getUpperBound());
   Value step = lookup(loop.getStep());
 
-  bool rotates = rotated.contains(loop);
-  if (rotates)
-    emitRotated(builder, loop, lower, state);
+  if (auto rotations = rotated.find(loop); rotations != rotated.end()) {
+    SmallVector<Operation *> ops;
+    for (const Rotation &rotation : rotations->second)
+      ops.push_back(rotation.op);
+    emitRotated(builder, loop, lower, ops, /*isLast=*/true, state);
+  }
   auto copy = scf::ForOp::create(
       builder, loop.getLoc(), lower, upper, step, inits,
       [&](OpBuilder &inner, Location loc, Value iv, ValueRange args) {
@@ -201,10 +267,7 @@ void RoleBuilder::emitFor(OpBuilder &builder, scf::ForOp loop,
         SmallVector<Value> yields;
         for (unsigned index : carried)
           yields.push_back(lookup(loop.getYieldedValues()[index]));
-        if (rotates) {
-          Value next = arith::AddIOp::create(inner, loc, iv, step);
-          emitRotated(inner, loop, next, state);
-        }
+        emitNext(inner, loop, nullptr, state);
         scf::YieldOp::create(inner, loc, yields);
       });
   copy.setUnsignedCmp(loop.getUnsignedCmp());

@@ -29,7 +29,7 @@ struct RoleState {
   /// The role's copies of the program's values.
   mlir::IRMapping values;
   /// The slot that the role holds of a channel, as its producer and consumer.
-  llvm::DenseMap<mlir::Value, mlir::Value> produced, consumed;
+  llvm::MapVector<mlir::Value, mlir::Value> produced, consumed;
 };
 
 /// Writes some operations into a role.
@@ -71,9 +71,11 @@ public:
   void supply(mlir::Value value) { supplied.insert(value); }
 
   /// Issues `op` and its steps one iteration of `loop` ahead: for the first
-  /// iteration before the loop, for the next one at the end of the body.
-  void rotate(mlir::scf::ForOp loop, mlir::Operation *op) {
-    rotated[loop].push_back(op);
+  /// iteration before the loop, for the next one behind `last`, an operation of
+  /// the body that follows it, or, without one, at the end of the body.
+  void rotate(mlir::scf::ForOp loop, mlir::Operation *op,
+              mlir::Operation *last = nullptr) {
+    rotated[loop].push_back({op, last});
     isRotated.insert(op);
   }
 
@@ -109,7 +111,10 @@ private:
   void emitIf(mlir::OpBuilder &builder, mlir::scf::IfOp branch,
               RoleState &state);
   void emitRotated(mlir::OpBuilder &builder, mlir::scf::ForOp loop,
-                   mlir::Value iv, RoleState &state);
+                   mlir::Value iv, llvm::ArrayRef<mlir::Operation *> ops,
+                   bool isLast, RoleState &state);
+  void emitNext(mlir::OpBuilder &builder, mlir::scf::ForOp loop,
+                mlir::Operation *last, RoleState &state);
 
   std::string name;
   StepMap beforeOp, afterOp;
@@ -117,8 +122,10 @@ private:
   llvm::DenseSet<mlir::Operation *> copied, control, isRotated;
   llvm::SetVector<mlir::Operation *> anchors;
   llvm::DenseSet<mlir::Value> needed, supplied;
-  llvm::MapVector<mlir::Operation *, llvm::SmallVector<mlir::Operation *>>
-      rotated;
+  struct Rotation {
+    mlir::Operation *op, *last;
+  };
+  llvm::MapVector<mlir::Operation *, llvm::SmallVector<Rotation>> rotated;
   llvm::SmallVector<mlir::Value> roots, pending;
 };
 

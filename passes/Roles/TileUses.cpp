@@ -83,6 +83,24 @@ StringRef flamia::roleOf(Operation *op) {
   return role ? role.getValue() : StringRef();
 }
 
+std::optional<int64_t> flamia::slotOf(Operation *op) {
+  auto slot = op->getAttrOfType<IntegerAttr>(kSlotAttr);
+  return slot ? std::optional(slot.getInt()) : std::nullopt;
+}
+
+bool flamia::isVectorRole(StringRef role) {
+  return role.starts_with(kVectorRole);
+}
+
+StringRef flamia::vectorRoleOf(Operation *op) {
+  std::optional<int64_t> slot = slotOf(op);
+  if (!slot)
+    return kVectorRole;
+  // Attributes keep the name.
+  return StringAttr::get(op->getContext(), kVectorRole + Twine(*slot))
+      .getValue();
+}
+
 bool flamia::isZeroTile(Value value) {
   auto isPositiveZero = [](const APFloat &number) {
     return number.isZero() && !number.isNegative();
@@ -123,6 +141,19 @@ Block *flamia::blockOf(Value value) { return value.getParentBlock(); }
 
 Operation *flamia::ancestorIn(Block *block, Operation *op) {
   return block->findAncestorOpInBlock(*op);
+}
+
+bool flamia::comesBefore(Operation *first, Operation *second) {
+  for (Block *block = second->getBlock(); block;) {
+    Operation *inside = ancestorIn(block, first);
+    if (inside) {
+      Operation *other = ancestorIn(block, second);
+      return inside != other && inside->isBeforeInBlock(other);
+    }
+    Operation *parent = block->getParentOp();
+    block = isa<KernelOp>(parent) ? nullptr : parent->getBlock();
+  }
+  return false;
 }
 
 void UseRange::add(Operation *anchor) {

@@ -21,6 +21,11 @@ constexpr llvm::StringLiteral kLoadRole = "load";
 constexpr llvm::StringLiteral kMmaRole = "mma";
 constexpr llvm::StringLiteral kVectorRole = "vector";
 
+/// The work item of a CTA that an operation belongs to, where there are several
+/// (flamia-jam-items): each has a vector role, "vector0", "vector1"...
+constexpr llvm::StringLiteral kSlotAttr = "flamia.slot";
+std::optional<int64_t> slotOf(mlir::Operation *op);
+
 /// The hardware that executes an operation, whatever role issues it.
 enum class Unit {
   None,   ///< scalars and control flow: recomputed in every role
@@ -37,6 +42,12 @@ Unit unitOf(mlir::Operation *op);
 
 /// The operation's role, empty when it has none.
 llvm::StringRef roleOf(mlir::Operation *op);
+
+/// Whether the name is that of a role with vector code.
+bool isVectorRole(llvm::StringRef role);
+
+/// The vector role of an operation's work item.
+llvm::StringRef vectorRoleOf(mlir::Operation *op);
 
 /// Whether the value is a tile of +0.0.
 bool isZeroTile(mlir::Value value);
@@ -56,6 +67,10 @@ mlir::Block *blockOf(mlir::Value value);
 
 /// The operation of `block` that is `op` or holds it; null when there is none.
 mlir::Operation *ancestorIn(mlir::Block *block, mlir::Operation *op);
+
+/// Whether `first` comes before `second` in program order, neither of them
+/// being part of the other.
+bool comesBefore(mlir::Operation *first, mlir::Operation *second);
 
 /// The first and the last operation of a value's block that use it, directly
 /// or in their regions.
