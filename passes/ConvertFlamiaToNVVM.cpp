@@ -94,6 +94,7 @@ LogicalResult KernelLowering::collect() {
   kernel.walk([&](tcgen::DrainOp) { usesDrain = true; });
   if (!roles.empty())
     threads = 32 * firstWarp;
+  planRegisters();
   for (auto [name, value] :
        {std::pair<StringRef, int64_t *>{"tcgen.smem_bytes", &smemBytes},
         {"tcgen.tmem_columns", &tmemColumns}})
@@ -519,27 +520,6 @@ LogicalResult KernelLowering::lowerBlock(Block &block) {
   for (Operation &op : block)
     if (failed(lowerOp(&op)))
       return failure();
-  return success();
-}
-
-LogicalResult KernelLowering::emitBody() {
-  for (Operation &op : kernel.getBody().front()) {
-    auto roleOp = dyn_cast<tcgen::RoleOp>(op);
-    if (!roleOp) {
-      if (failed(lowerOp(&op)))
-        return failure();
-      continue;
-    }
-    role = llvm::find_if(roles, [&](Role &r) { return r.op == roleOp; });
-    e.loc = roleOp.getLoc();
-    Value mine = e.cmp(arith::CmpIPredicate::ult,
-                       e.sub(warp, e.c32(role->firstWarp)), e.c32(role->warps));
-    LogicalResult result = success();
-    e.ifThen(mine, [&] { result = lowerBlock(roleOp.getBody().front()); });
-    role = nullptr;
-    if (failed(result))
-      return failure();
-  }
   return success();
 }
 

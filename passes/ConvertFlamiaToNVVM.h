@@ -198,6 +198,8 @@ private:
   void emitEntry();
   void emitPrologue();
   void emitEpilogue();
+  void planRegisters();
+  LogicalResult emitRole(tcgen::RoleOp op);
   LogicalResult emitBody();
   void finishParameters();
   mlir::DictionaryAttr launchRecord();
@@ -345,6 +347,9 @@ private:
   bool swapsGrid = false;
   int64_t stagingOffset = -1; ///< passes/Staging.h; -1 without it
   int64_t threads = 128;
+  /// Registers of a thread with vector code and of others, where the warpgroups
+  /// share them unequally; else 0.
+  int64_t vectorRegisters = 0, otherRegisters = 0;
   Value warp, lane, row, smemBase, tmemBase;
 
   struct ArgParams {

@@ -1,8 +1,8 @@
 //===- JamItems.cpp - Several work items side by side in one CTA ----------===//
 //
-// Rule R5: unroll-and-jam of the work item along one axis of the grid. What does
-// not depend on the item is done once; everything else is written once for each
-// item, operation by operation, with the item's number in `flamia.slot`.
+// Rule R5: unroll-and-jam of the work item along one axis of the grid. What
+// does not depend on the item is done once; everything else is written once for
+// each item, operation by operation, with the item's number in `flamia.slot`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,8 @@ constexpr StringLiteral kAxisAttr = "flamia.slots";
 constexpr StringLiteral kParameter = "slots";
 /// On an exact division of extents: the parameter of which it is a multiple.
 constexpr StringLiteral kMultipleAttr = "flamia.multiple_of";
-/// What a launch must check: [argument, dimension, factor, argument, dimension],
-/// the first extent being a multiple of factor times the second.
+/// What a launch must check: [argument, dimension, factor, argument,
+/// dimension], the first extent being a multiple of factor times the second.
 constexpr StringLiteral kRequiresAttr = "flamia.requires";
 
 class Jam {
@@ -76,7 +76,8 @@ private:
       if (auto id = dyn_cast<ProgramIdOp>(op);
           id && id.getAxis() == axis && op->getParentOp() != kernel) {
         possible = refuse(op, "expected the item's index at the top level");
-      } else if (isa<LoadOp, LoadScaledOp, LoadPayloadOp, LoadExponentsOp>(op)) {
+      } else if (isa<LoadOp, LoadScaledOp, LoadPayloadOp, LoadExponentsOp>(
+                     op)) {
         for (Value operand : op->getOperands())
           if (isa<MemRefType>(operand.getType()))
             loaded.insert(operand);
@@ -240,9 +241,9 @@ private:
     auto division = dyn_cast<arith::DivUIOp>(op);
     Unit unit = unitOf(op);
     // Products and vector code are each item's own, with its role.
-    bool isShareable = op->hasTrait<OpTrait::ConstantLike>() ||
-                       ((unit == Unit::None || unit == Unit::Tma) &&
-                        op->getNumRegions() == 0);
+    bool isShareable =
+        op->hasTrait<OpTrait::ConstantLike>() ||
+        ((unit == Unit::None || unit == Unit::Tma) && op->getNumRegions() == 0);
     if (division && isShared(division)) {
       mapAll(op->getResults(), builder.clone(*op, maps[0])->getResults());
     } else if (isShareable && llvm::all_of(op->getOperands(), [&](Value value) {

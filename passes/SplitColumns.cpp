@@ -31,6 +31,8 @@ namespace {
 
 /// Columns that arithmetic between reads and writes takes at a time.
 constexpr int64_t kStep = 16;
+/// Registers for tiles where two roles have vector code: a thread has 224 then.
+constexpr int64_t kSharedRegisters = 160;
 /// Partial sums of flamia.reduce.
 constexpr int64_t kPartialSums = 8;
 
@@ -418,8 +420,13 @@ struct SplitColumnsPass
 
   void runOnOperation() override {
     KernelOp kernel = getOperation();
+    int64_t vectorRoles =
+        llvm::count_if(kernel.getOps<RoleOp>(),
+                       [](RoleOp role) { return role.getWarps() == 4; });
+    limit = vectorRoles > 1 ? std::min<int64_t>(maxRegisters, kSharedRegisters)
+                            : int64_t(maxRegisters);
     if (llvm::none_of(kernel.getOps<RoleOp>(), [&](RoleOp role) {
-          return !planSegments(role, maxRegisters, false).empty();
+          return !planSegments(role, limit, false).empty();
         }))
       return;
     // Early writes keep fewer values. Whether the roles still meet is tried.
@@ -437,7 +444,7 @@ struct SplitColumnsPass
         continue;
       sinkLines(role);
       llvm::SetVector<JoinOp> carried;
-      for (Segment &segment : planSegments(role, maxRegisters, writesEarly))
+      for (Segment &segment : planSegments(role, limit, writesEarly))
         Writer(segment, carried).run();
       bool usesTmem = llvm::any_of(kernel.getOps<AllocOp>(), [](AllocOp alloc) {
         return alloc.getType().getSpace() == Space::Tmem;
@@ -457,6 +464,8 @@ struct SplitColumnsPass
           op->erase();
     }
   }
+
+  int64_t limit = 0;
 };
 
 } // namespace

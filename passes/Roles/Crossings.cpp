@@ -434,8 +434,7 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
   auto type = tcgen::BufferType::get(builder.getContext(), tcgen::Space::Tmem,
                                      tcgen::Layout::Lanes, 1, rows, cols,
                                      builder.getF32Type());
-  StringRef vectorName =
-      mmaRole == kVectorRole ? mmaRole : vectorRoleOf(dot);
+  StringRef vectorName = mmaRole == kVectorRole ? mmaRole : vectorRoleOf(dot);
   Turn *turn = web.isFresh() ? findTurn(type, vectorName, dot) : nullptr;
   Value buffer =
       turn ? turn->buffer

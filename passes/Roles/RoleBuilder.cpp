@@ -183,9 +183,9 @@ static void yieldSlots(scf::IfOp guard, RoleState &state) {
   to->getOperations().splice(to->end(), from->getOperations(), from->begin(),
                              std::prev(from->end()));
   builder.setInsertionPointToEnd(to);
-  scf::YieldOp::create(builder, loc, llvm::map_to_vector(slots, [](Value *slot) {
-                         return *slot;
-                       }));
+  scf::YieldOp::create(
+      builder, loc,
+      llvm::map_to_vector(slots, [](Value *slot) { return *slot; }));
   builder.setInsertionPointToEnd(copy.elseBlock());
   Value none = arith::ConstantIndexOp::create(builder, loc, 0);
   scf::YieldOp::create(builder, loc, SmallVector<Value>(slots.size(), none));

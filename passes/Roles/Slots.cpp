@@ -31,9 +31,9 @@ void CrossingPlanner::planScaleCopy(DotOp dot, LoadScaledOp load,
   Location loc = load.getLoc();
   Value source = loadedScales.lookup(load.getResult()), channel = image.channel;
   auto type = cast<tcgen::BufferType>(source.getType());
-  Value target = createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
-                              type.getRows(), type.getCols(),
-                              type.getElementType());
+  Value target =
+      createBuffer(loc, tcgen::Space::Tmem, tcgen::Layout::Scales, 1,
+                   type.getRows(), type.getCols(), type.getElementType());
   image.scales = target;
   roleNamed(mmaRole).before(
       dot, StepOrder::Acquire, [=](OpBuilder &b, RoleState &state) {
