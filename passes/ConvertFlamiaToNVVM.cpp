@@ -337,13 +337,15 @@ DictionaryAttr KernelLowering::launchRecord() {
     if (arg.scalar)
       list.push_back(b.getDictionaryAttr(named("scalar", name)));
   }
-  return b.getDictionaryAttr({named("args", b.getArrayAttr(args)),
-                              named("params", b.getArrayAttr(list)),
-                              named("grid", b.getArrayAttr(grid)),
-                              named("parameters", kernel.getParameters()),
-                              named("threads", num(threads)),
-                              named("dynamic_smem", num(smemBytes)),
-                              named("tmem_columns", num(tmemColumns))});
+  auto conditions = kernel->getAttrOfType<ArrayAttr>("flamia.requires");
+  return b.getDictionaryAttr(
+      {named("args", b.getArrayAttr(args)),
+       named("requires", conditions ? conditions : b.getArrayAttr({})),
+       named("params", b.getArrayAttr(list)),
+       named("grid", b.getArrayAttr(grid)),
+       named("parameters", kernel.getParameters()),
+       named("threads", num(threads)), named("dynamic_smem", num(smemBytes)),
+       named("tmem_columns", num(tmemColumns))});
 }
 
 //===----------------------------------------------------------------------===//

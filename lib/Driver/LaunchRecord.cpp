@@ -22,6 +22,22 @@ static int64_t num(DictionaryAttr dict, StringRef name) {
   return cast<IntegerAttr>(dict.get(name)).getInt();
 }
 
+/// [name, dim, factor, name, dim]: an extent is a multiple of factor times
+/// another one.
+static void writeCondition(llvm::json::OStream &json, ArrayAttr condition) {
+  auto dim = [&](StringRef key, size_t first) {
+    json.attributeArray(key, [&] {
+      json.value(cast<StringAttr>(condition[first]).getValue());
+      json.value(cast<IntegerAttr>(condition[first + 1]).getInt());
+    });
+  };
+  json.object([&] {
+    dim("dim", 0);
+    json.attribute("times", cast<IntegerAttr>(condition[2]).getInt());
+    dim("multiple_of", 3);
+  });
+}
+
 /// One grid extent: an integer, or [name, dim, tile].
 static void writeGridTerm(llvm::json::OStream &json, Attribute term) {
   if (auto value = dyn_cast<IntegerAttr>(term)) {
@@ -164,6 +180,12 @@ std::string driver::launchRecord(DictionaryAttr launch, StringRef kernel,
       for (size_t i = terms.size(); i < 3; ++i)
         json.value(1);
     });
+    if (auto conditions = launch.getAs<ArrayAttr>("requires");
+        conditions && !conditions.empty())
+      json.attributeArray("requires", [&] {
+        for (auto condition : conditions.getAsRange<ArrayAttr>())
+          writeCondition(json, condition);
+      });
     json.attributeArray("args", [&] {
       for (auto arg :
            cast<ArrayAttr>(launch.get("args")).getAsRange<DictionaryAttr>())

@@ -232,6 +232,26 @@ uint64_t strideOf(const Argument &argument, size_t dim) {
   return stride;
 }
 
+/// What the kernel was compiled to take for granted.
+Error checkConditions(const LaunchRecord &record,
+                      ArrayRef<const Argument *> bound) {
+  for (const RecordCondition &condition : record.conditions) {
+    const Argument &argument = *bound[condition.argument];
+    const Argument &other = *bound[condition.ofArgument];
+    uint64_t extent = argument.extents[condition.dim];
+    uint64_t unit = condition.times * other.extents[condition.ofDim];
+    if (unit ? extent % unit : extent)
+      return createStringError(
+          "kernel '" + record.kernel + "' needs dimension " +
+          Twine(condition.dim) + " of '" + argument.name +
+          "' to be a multiple of " + Twine(condition.times) +
+          " times that of " + "dimension " + Twine(condition.ofDim) + " of '" +
+          other.name + "', but they are " + Twine(extent) + " and " +
+          Twine(other.extents[condition.ofDim]));
+  }
+  return Error::success();
+}
+
 Error computeGrid(const LaunchRecord &record, ArrayRef<const Argument *> bound,
                   BoundLaunch &launch) {
   for (unsigned i = 0; i < 3; ++i) {
@@ -332,6 +352,8 @@ Expected<BoundLaunch> runtime::bindArguments(const LaunchRecord &record,
       matchArguments(record, arguments);
   if (!bound)
     return bound.takeError();
+  if (Error error = checkConditions(record, *bound))
+    return std::move(error);
   BoundLaunch launch;
   if (Error error = computeGrid(record, *bound, launch))
     return std::move(error);

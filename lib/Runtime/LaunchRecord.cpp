@@ -157,6 +157,7 @@ public:
     readArguments(top);
     readGrid(top);
     readParams(top);
+    readConditions(top);
     return fault;
   }
 
@@ -340,17 +341,36 @@ private:
   void readDim(ObjectReader &reader, RecordParameter &param, const char *member,
                RecordParameter::Kind kind) {
     param.kind = kind;
-    const json::Array *pair = reader.array(member);
+    readExtent(reader, member, param.argument, param.dim);
+  }
+
+  /// A member [argument, dimension].
+  void readExtent(ObjectReader &reader, StringRef key, unsigned &argument,
+                  unsigned &dim) {
+    const json::Array *pair = reader.array(key);
     if (!pair)
       return;
+    std::string member = ("'" + key + "'").str();
     if (pair->size() != 2)
-      return reader.fail("expected '" + Twine(member) + "'" + reader.at() +
+      return reader.fail("expected " + member + reader.at() +
                          " to hold an argument and a dimension");
-    param.argument = tensorIndex(reader, (*pair)[0].getAsString().value_or(""));
-    param.dim = dimIndex(
-        reader, param.argument,
-        reader.integerOf((*pair)[1], "'" + Twine(member) + "'[1]" + reader.at(),
-                         0, INT32_MAX));
+    argument = tensorIndex(reader, (*pair)[0].getAsString().value_or(""));
+    dim = dimIndex(reader, argument,
+                   reader.integerOf((*pair)[1], member + "[1]" + reader.at(), 0,
+                                    INT32_MAX));
+  }
+
+  void readConditions(ObjectReader &top) {
+    const json::Array *list = top.array("requires", /*required=*/false);
+    for (size_t i = 0; list && i < list->size(); ++i) {
+      RecordCondition condition;
+      ObjectReader reader((*list)[i].getAsObject(),
+                          ("requires[" + Twine(i) + "]").str(), fault);
+      readExtent(reader, "dim", condition.argument, condition.dim);
+      condition.times = uint64_t(reader.integer("times", 1, INT32_MAX));
+      readExtent(reader, "multiple_of", condition.ofArgument, condition.ofDim);
+      record.conditions.push_back(condition);
+    }
   }
 
   void readTensorMap(ObjectReader &reader, RecordParameter &param) {

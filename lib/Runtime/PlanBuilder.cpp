@@ -21,12 +21,31 @@ Error runtime::invalidArgument(const Twine &message) {
   return makeError(ErrorCode::InvalidArgument, message);
 }
 
+/// Some kernels can work on two query heads of a kv head at a time: the fastest
+/// one that suits the heads.
+static Expected<const LaunchRecord *>
+findKernel(const KernelLibrary &library, const AttentionConfig &config,
+           StringRef name, const KernelLibrary::Parameters &parameters) {
+  for (int64_t slots : {2, 1}) {
+    if (config.heads / config.kvHeads % slots)
+      continue;
+    KernelLibrary::Parameters wanted = parameters;
+    wanted.push_back({"slots", std::to_string(slots)});
+    Expected<const LaunchRecord *> record =
+        library.find(name, config.arch, wanted);
+    if (record)
+      return record;
+    consumeError(record.takeError());
+  }
+  return library.find(name, config.arch, parameters);
+}
+
 Error runtime::loadKernel(Device &device, const KernelLibrary &library,
                           const AttentionConfig &config, StringRef name,
                           const KernelLibrary::Parameters &parameters,
                           std::unique_ptr<Kernel> &kernel) {
   Expected<const LaunchRecord *> record =
-      library.find(name, config.arch, parameters);
+      findKernel(library, config, name, parameters);
   if (!record)
     return record.takeError();
   Expected<std::unique_ptr<Kernel>> loaded = device.load(**record);

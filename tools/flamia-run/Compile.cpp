@@ -182,6 +182,7 @@ Error run::compileKernels(const Installation &installation,
     add("attention_bwd_dq.mlir", attention);
     add("attention_bwd_prep.mlir", {dim, boolean("dlse", choice.dLse)});
   }
+  attention.push_back("slots=" + std::to_string(choice.slots));
   add("attention_fwd.mlir", attention);
   add("quantize.mlir", quantize);
   processes.back().command.push_back("--kernel=quantize_qkv");

@@ -47,6 +47,8 @@ struct KernelChoice {
   runtime::Format format = runtime::Format::Mxfp8;
   bool backward = false;
   bool dLse = false; ///< The backward takes one.
+  /// Query heads that a CTA of the forward works on; they share a kv head.
+  int64_t slots = 1;
 };
 
 /// Compiles the kernels of one configuration into `folder`, two flamiac

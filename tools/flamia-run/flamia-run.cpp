@@ -90,6 +90,7 @@ Error prepareRunner(const Options &options, const std::string &program,
     choice.headDim = shape.headDim;
     choice.causal = options.causal;
     choice.format = options.format;
+    choice.slots = shape.heads / shape.kvHeads % 2 == 0 ? 2 : 1;
     choice.backward = options.hasBackward();
     choice.dLse = !options.dLse.empty();
     if (Error error =

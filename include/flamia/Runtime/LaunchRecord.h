@@ -102,6 +102,13 @@ struct GridExtent {
   uint64_t tile = 1;
 };
 
+/// A condition on extents: one is a multiple of `times` another one.
+struct RecordCondition {
+  unsigned argument = 0, dim = 0;
+  uint64_t times = 1;
+  unsigned ofArgument = 0, ofDim = 0;
+};
+
 struct LaunchRecord {
   std::string path; ///< Where it was read from; may be empty.
   std::string kernel, entry, arch;
@@ -117,6 +124,8 @@ struct LaunchRecord {
   std::array<GridExtent, 3> grid;
   std::vector<RecordArgument> arguments;
   std::vector<RecordParameter> params;
+  /// What the kernel takes for granted; a launch checks it.
+  std::vector<RecordCondition> conditions;
 
   /// Parses and validates a record. `name` is used in messages, which have the
   /// form "NAME: message".

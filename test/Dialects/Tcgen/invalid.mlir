@@ -121,6 +121,17 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
 
 // -----
 
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "mma" warps 1 {
+    // expected-error@+1 {{expected a role of 4 warps, but got 1}}
+    tcgen.fill_scales %a byte 127 : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
 flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
   %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
   // expected-error@+1 {{expected buffer to be a <tmem, scales> buffer, but got '!tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>'}}

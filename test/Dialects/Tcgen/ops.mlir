@@ -46,13 +46,17 @@ flamia.kernel @products(%q: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0F
     tcgen.write %t8, %left[%free] : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
     // CHECK: tcgen.write_scales %[[T8]], %[[SMEM]][%{{.*}}] along cols
     tcgen.write_scales %t8, %smem[%free] along cols : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<smem, scales, 2 x 128x4xf8E8M0FNU>
+    // CHECK: tcgen.fill_scales %[[TMEM]] byte 127
     // CHECK: tcgen.publish %{{.*}}[%{{.*}}] by threads
+    tcgen.fill_scales %tmem byte 127 : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
     tcgen.publish %lefts[%free] by threads
   }
 
   // CHECK: tcgen.role "load" warps 1 {
   tcgen.role "load" warps 1 {
     %c0 = arith.constant 0 : index
+    // CHECK: tcgen.drained %[[LOADS]]
+    tcgen.drained %loads
     // CHECK: %[[FREE:.*]] = tcgen.acquire %[[LOADS]]
     %slot = tcgen.acquire %loads
     // CHECK: tcgen.expect %[[LOADS]][%[[FREE]]] bytes 16896

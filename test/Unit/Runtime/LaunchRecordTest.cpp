@@ -192,6 +192,28 @@ TEST(BindArguments, GridAndParameters) {
   EXPECT_EQ(valueOf<uint64_t>(bound.params[5]), 0x20000u);
 }
 
+TEST(BindArguments, ConditionsOfExtents) {
+  auto errorOf = [](int64_t times) {
+    std::string text = with("\"params\": [",
+                            "\"requires\": [{\"dim\": [\"y\", 0], \"times\": " +
+                                std::to_string(times) +
+                                ", \"multiple_of\": [\"x\", 1]}], "
+                                "\"params\": [");
+    LaunchRecord record = llvm::cantFail(LaunchRecord::parse(text, "r.json"));
+    llvm::Expected<BoundLaunch> bound =
+        bindArguments(record, sampleArguments());
+    return bound ? "" : llvm::toString(bound.takeError());
+  };
+  EXPECT_EQ(errorOf(75), "");
+  EXPECT_EQ(errorOf(4), "kernel 'scale' needs dimension 0 of 'y' to be a "
+                        "multiple of 4 times that of dimension 1 of 'x', but "
+                        "they are 300 and 2");
+  EXPECT_EQ(parseError(with("\"params\": [", "\"requires\": [{\"dim\": "
+                                             "[\"y\", 2], \"times\": 2}], "
+                                             "\"params\": [")),
+            "r.json: dimension 2 of requires[0] does not exist in its tensor");
+}
+
 TEST(BindArguments, RaggedMapAddressesRows) {
   BoundLaunch bound =
       llvm::cantFail(bindArguments(sampleRecord(), sampleArguments()));
