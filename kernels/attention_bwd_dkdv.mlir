@@ -1,7 +1,8 @@
 // Microscaled attention, backward: dK and dV. One work item is a tile of 128 keys of one
 // document and kv head; it runs over the query heads of its group and in each over the
 // query tiles from the diagonal upwards. Keys are the rows of every tile. All values are
-// logical, as in attention_bwd_dq.mlir. Shapes: README.md. Numerics: docs/numerics.md.
+// logical, as in attention_bwd_dq.mlir. With nvfp4 the scores come from E2M1 operands, dK
+// from Q's E4M3 copy. Shapes: README.md. Numerics: docs/numerics.md.
 //
 //   P^T = 2^(s - m)^T   dV = P^T dO'   dS^T = P^T (V dO'^T - D'^T)   dK = scale * dS^T Q
 
@@ -11,17 +12,25 @@
 !out = tensor<128x?xf32>
 !data = memref<?x?x?xf8E4M3FN>
 !scale = memref<?x?x512xf8E8M0FNU>
+!data4 = memref<?x?x?xf4E2M1FN>
+!scale4 = memref<?x?x?x512xf8E4M3FN>
 !bf16 = memref<?x?x?xbf16>
 !vector = memref<?x?xf32>
 !lines = memref<?x?x128xf32>
 !local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
 !localT = !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per ?x1>
+!local4 = !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>
+!local4T = !flamia.scaled<?x128, f4E2M1FN by f8E4M3FN per 16x1>
 !block = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 32x32>
 !weights = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
 
 flamia.kernel @attention_bwd_dkdv(
     %q_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
     %k_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"]}, %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]},
+    %q_fp4: !data4 {flamia.dims = ["tokens", "heads", "head_dim"], flamia.only = {format = "nvfp4"}},
+    %q_fp4_scale: !scale4 {flamia.dims = ["tiles", "heads", "atoms", "atom"], flamia.only = {format = "nvfp4"}},
+    %k_fp4: !data4 {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.only = {format = "nvfp4"}},
+    %k_fp4_scale: !scale4 {flamia.dims = ["tiles", "kv_heads", "atoms", "atom"], flamia.only = {format = "nvfp4"}},
     %v_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.original = "v_bf16"},
     %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_bf16: !bf16 {flamia.dims = ["tokens", "kv_heads", "head_dim"]},
     %do_data: !data {flamia.dims = ["tokens", "heads", "head_dim"], flamia.original = "do", flamia.original_factor = "r"},
@@ -40,11 +49,12 @@ flamia.kernel @attention_bwd_dkdv(
     %r_hat: !lines {flamia.dims = ["tiles", "heads", "tile_rows"], flamia.folded = {of = "r", exponent = "e(q_data)"}},
     %r_unit: !lines {flamia.dims = ["tiles", "heads", "tile_rows"], flamia.folded = {of = "r", exponent = "-8"}},
     %work: memref<?x4xi32>, %softmax_scale: f32,
+    %q_global_scale: f32 {flamia.only = {format = "nvfp4"}}, %k_global_scale: f32 {flamia.only = {format = "nvfp4"}},
     %dk: !bf16 {flamia.dims = ["tokens", "kv_heads", "head_dim"],
-                flamia.depends = {q_data = ">= if causal", do_data = ">= if causal", k_data = "any", v_data = "any"}},
+                flamia.depends = {q_data = ">= if causal", q_fp4 = ">= if causal", do_data = ">= if causal", k_data = "any", k_fp4 = "any", v_data = "any"}},
     %dv: !bf16 {flamia.dims = ["tokens", "kv_heads", "head_dim"],
-                flamia.depends = {q_data = ">= if causal", do_data = ">= if causal", k_data = "any", v_data = "any"}})
-    parameters {head_dim = [128, 64], causal = [true, false]}
+                flamia.depends = {q_data = ">= if causal", q_fp4 = ">= if causal", do_data = ">= if causal", k_data = "any", k_fp4 = "any", v_data = "any"}})
+    parameters {head_dim = [128, 64], causal = [true, false], format = ["mxfp8", "nvfp4"]}
     grid(work[0], k_data[1]) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -56,7 +66,11 @@ flamia.kernel @attention_bwd_dkdv(
   %no_scores = flamia.full %zero : !scores
   %no_out = flamia.full %zero : !out
   %units = flamia.full %payload_unit : !scores
-  %c = arith.mulf %softmax_scale, %log2e : f32
+  %c8 = arith.mulf %softmax_scale, %log2e : f32
+  %cq = arith.mulf %c8, %q_global_scale : f32
+  %c4 = arith.mulf %cq, %k_global_scale : f32
+  %nvfp4 = flamia.param "format" is "nvfp4" : i1
+  %c = arith.select %nvfp4, %c4, %c8 : f32
   %cs = flamia.full %c : !scores
 
   %causal = flamia.param "causal" : i1
@@ -71,6 +85,7 @@ flamia.kernel @attention_bwd_dkdv(
   %k_row = arith.addi %begin, %k_offset : index
   %k_tile = arith.addi %scale_base, %tile : index
   %k = flamia.load_scaled %k_data[%k_row, %kv_head, %c0], %k_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !local
+  %k4 = flamia.load_scaled %k_fp4[%k_row, %kv_head, %c0], %k_fp4_scale[%k_tile, %kv_head] limit %end along cols : !data4, !scale4 -> !local4
   %v = flamia.load_scaled %v_data[%k_row, %kv_head, %c0], %v_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !block
 
   // Causal: the tiles from the keys' own on. Otherwise all of the document, and the mask
@@ -94,7 +109,11 @@ flamia.kernel @attention_bwd_dkdv(
       %qT = flamia.transpose %q : !local -> !localT
       %doT = flamia.transpose %do8 : !local -> !localT
 
-      %s = flamia.dot %k, %qT, %no_scores : !local, !localT -> !scores
+      %s8 = flamia.dot %k, %qT, %no_scores : !local, !localT -> !scores
+      %q4 = flamia.load_scaled %q_fp4[%q_row, %head, %c0], %q_fp4_scale[%q_tile, %head] limit %end along cols : !data4, !scale4 -> !local4
+      %q4T = flamia.transpose %q4 : !local4 -> !local4T
+      %s4 = flamia.dot %k4, %q4T, %no_scores : !local4, !local4T -> !scores
+      %s = arith.select %nvfp4, %s4, %s8 : !scores
       %bias_row = arith.subf %eight, %m_row : !row
       %bias_line = flamia.transpose %bias_row : !row -> !line
       %biases = flamia.broadcast %bias_line : !line -> !scores

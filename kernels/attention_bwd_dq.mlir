@@ -1,7 +1,8 @@
 // Microscaled attention, backward: dQ. One work item is a tile of 128 queries of one
 // document and head; key tiles go from the diagonal downwards, as in the forward. All
 // values are logical: exponents that a token's scale holds are folded by the compiler, into
-// the arguments that say `flamia.folded`. Shapes: README.md. Numerics: docs/numerics.md.
+// the arguments that say `flamia.folded`. With nvfp4 the scores come from E2M1 operands as
+// in the forward, dQ from K's E4M3 copy. Shapes: README.md. Numerics: docs/numerics.md.
 //
 //   P = 2^(s - m)   dS = P (dO' V^T - D')   dQ = scale * dS K      dO' = dO / l
 
@@ -10,11 +11,15 @@
 !out = tensor<128x?xf32>
 !data = memref<?x?x?xf8E4M3FN>
 !scale = memref<?x?x512xf8E8M0FNU>
+!data4 = memref<?x?x?xf4E2M1FN>
+!scale4 = memref<?x?x?x512xf8E4M3FN>
 !bf16 = memref<?x?x?xbf16>
 !vector = memref<?x?xf32>
 !lines = memref<?x?x128xf32>
 !local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
 !localT = !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per ?x1>
+!local4 = !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>
+!local4T = !flamia.scaled<?x128, f4E2M1FN by f8E4M3FN per 16x1>
 !block = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 32x32>
 !blockT = !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per 32x32>
 !gradients = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
@@ -22,6 +27,10 @@
 flamia.kernel @attention_bwd_dq(
     %q_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
     %k_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"]}, %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]},
+    %q_fp4: !data4 {flamia.dims = ["tokens", "heads", "head_dim"], flamia.only = {format = "nvfp4"}},
+    %q_fp4_scale: !scale4 {flamia.dims = ["tiles", "heads", "atoms", "atom"], flamia.only = {format = "nvfp4"}},
+    %k_fp4: !data4 {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.only = {format = "nvfp4"}},
+    %k_fp4_scale: !scale4 {flamia.dims = ["tiles", "kv_heads", "atoms", "atom"], flamia.only = {format = "nvfp4"}},
     %v_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.original = "v_bf16"},
     %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_bf16: !bf16 {flamia.dims = ["tokens", "kv_heads", "head_dim"]},
     %do_data: !data {flamia.dims = ["tokens", "heads", "head_dim"], flamia.original = "do", flamia.original_factor = "r"},
@@ -35,9 +44,10 @@ flamia.kernel @attention_bwd_dq(
     %k_factor_diagonal: !lines {flamia.dims = ["tiles", "kv_heads", "tile_rows"], flamia.folded = {exponent = "e(k_data)"}},
     %k_exponent: !vector {flamia.dims = ["tiles", "kv_heads"], flamia.folded = {exponent = "max128(e(k_data))"}},
     %work: memref<?x4xi32>, %softmax_scale: f32,
+    %q_global_scale: f32 {flamia.only = {format = "nvfp4"}}, %k_global_scale: f32 {flamia.only = {format = "nvfp4"}},
     %dq: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"],
-                flamia.depends = {q_data = "<=", do_data = "<=", k_data = "<= if causal", v_data = "<= if causal"}})
-    parameters {head_dim = [128, 64], causal = [true, false]}
+                flamia.depends = {q_data = "<=", q_fp4 = "<=", do_data = "<=", k_data = "<= if causal", k_fp4 = "<= if causal", v_data = "<= if causal"}})
+    parameters {head_dim = [128, 64], causal = [true, false], format = ["mxfp8", "nvfp4"]}
     grid(work[0], q_data[1]) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -49,7 +59,11 @@ flamia.kernel @attention_bwd_dq(
   %no_scores = flamia.full %zero : !scores
   %no_out = flamia.full %zero : !out
   %units = flamia.full %payload_unit : !scores
-  %c = arith.mulf %softmax_scale, %log2e : f32
+  %c8 = arith.mulf %softmax_scale, %log2e : f32
+  %cq = arith.mulf %c8, %q_global_scale : f32
+  %c4 = arith.mulf %cq, %k_global_scale : f32
+  %nvfp4 = flamia.param "format" is "nvfp4" : i1
+  %c = arith.select %nvfp4, %c4, %c8 : f32
   %cs = flamia.full %c : !scores
 
   %causal = flamia.param "causal" : i1
@@ -64,6 +78,7 @@ flamia.kernel @attention_bwd_dq(
   %q_row = arith.addi %begin, %q_offset : index
   %q_tile = arith.addi %scale_base, %tile : index
   %q = flamia.load_scaled %q_data[%q_row, %head, %c0], %q_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
+  %q4 = flamia.load_scaled %q_fp4[%q_row, %head, %c0], %q_fp4_scale[%q_tile, %head] limit %end along cols : !data4, !scale4 -> !local4
   %do8 = flamia.load_scaled %do_data[%q_row, %head, %c0], %do_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
   %m_row = flamia.load %m[%q_row, %head] limit %end : !vector -> !row
   %d_row = flamia.load %d_past[%q_row, %head] limit %end : !vector -> !row
@@ -87,7 +102,11 @@ flamia.kernel @attention_bwd_dq(
     %kT = flamia.transpose %k : !local -> !localT
     %vT = flamia.transpose %v : !block -> !blockT
 
-    %s = flamia.dot %q, %kT, %no_scores : !local, !localT -> !scores
+    %s8 = flamia.dot %q, %kT, %no_scores : !local, !localT -> !scores
+    %k4 = flamia.load_scaled %k_fp4[%k_row, %kv_head, %c0], %k_fp4_scale[%k_tile, %kv_head] limit %end along cols : !data4, !scale4 -> !local4
+    %k4T = flamia.transpose %k4 : !local4 -> !local4T
+    %s4 = flamia.dot %q4, %k4T, %no_scores : !local4, !local4T -> !scores
+    %s = arith.select %nvfp4, %s4, %s8 : !scores
     %biases = flamia.broadcast %bias : !row -> !scores
     %x = math.fma %s, %cs, %biases : !scores
     %x_seen = flamia.mask %x rows %last_key cols %k_row causal limit %end : !scores

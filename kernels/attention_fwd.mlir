@@ -1,6 +1,7 @@
 // Microscaled attention, forward. One work item is a tile of 128 queries of one
-// document and head; key tiles go from the diagonal downwards. Shapes, formats and the
-// saved tensors: README.md. Numerics: docs/numerics.md.
+// document and head; key tiles go from the diagonal downwards. Scores come from E4M3
+// operands (mxfp8) or E2M1 ones (nvfp4), whose second-level scales enter the softmax scale.
+// Shapes, formats and the saved tensors: README.md. Numerics: docs/numerics.md.
 //
 // The row reference m is an integer, so rescaling by 2^(old - new) is exact. Weights are
 // kept as 256 P, the E4M3 payload itself (scale 1); l and kappa's sum carry that 256 too.
@@ -10,25 +11,36 @@
 !out = tensor<128x?xf32>
 !data = memref<?x?x?xf8E4M3FN>
 !scale = memref<?x?x512xf8E8M0FNU>
+!data4 = memref<?x?x?xf4E2M1FN>
+!scale4 = memref<?x?x?x512xf8E4M3FN>
 !bf16 = memref<?x?x?xbf16>
 !bf16_strided = memref<?x?x?xbf16, strided<[?, ?, 1]>>
 !local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
 !localT = !flamia.scaled<?x128, f8E4M3FN by f8E8M0FNU per ?x1>
+!local4 = !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>
+!local4T = !flamia.scaled<?x128, f4E2M1FN by f8E4M3FN per 16x1>
 !block = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 32x32>
 !weights = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
 
 flamia.kernel @attention_fwd(
-    %q_data: !data {flamia.dims = ["tokens", "heads", "head_dim"]}, %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
-    %k_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"]}, %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]},
+    %q_data: !data {flamia.dims = ["tokens", "heads", "head_dim"], flamia.only = {format = "mxfp8"}},
+    %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"], flamia.only = {format = "mxfp8"}},
+    %k_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.only = {format = "mxfp8"}},
+    %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"], flamia.only = {format = "mxfp8"}},
+    %q_fp4: !data4 {flamia.dims = ["tokens", "heads", "head_dim"], flamia.only = {format = "nvfp4"}},
+    %q_fp4_scale: !scale4 {flamia.dims = ["tiles", "heads", "atoms", "atom"], flamia.only = {format = "nvfp4"}},
+    %k_fp4: !data4 {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.only = {format = "nvfp4"}},
+    %k_fp4_scale: !scale4 {flamia.dims = ["tiles", "kv_heads", "atoms", "atom"], flamia.only = {format = "nvfp4"}},
     %v_data: !data {flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.original = "v_bf16"},
     %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_bf16: !bf16_strided {flamia.dims = ["tokens", "kv_heads", "head_dim"]},
     %work: memref<?x4xi32>, %softmax_scale: f32,
-    %o: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {q_data = "<=", k_data = "<= if causal", v_data = "<= if causal"}},
-    %lse: memref<?x?xf32> {flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
-    %m: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
-    %l: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}},
-    %kappa: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", k_data = "<= if causal"}})
-    parameters {head_dim = [128, 64], causal = [true, false], slots = [1, 2]}
+    %q_global_scale: f32 {flamia.only = {format = "nvfp4"}}, %k_global_scale: f32 {flamia.only = {format = "nvfp4"}},
+    %o: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {q_data = "<=", q_fp4 = "<=", k_data = "<= if causal", k_fp4 = "<= if causal", v_data = "<= if causal"}},
+    %lse: memref<?x?xf32> {flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", q_fp4 = "<=", k_data = "<= if causal", k_fp4 = "<= if causal"}},
+    %m: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", q_fp4 = "<=", k_data = "<= if causal", k_fp4 = "<= if causal"}},
+    %l: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", q_fp4 = "<=", k_data = "<= if causal", k_fp4 = "<= if causal"}},
+    %kappa: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", q_fp4 = "<=", k_data = "<= if causal", k_fp4 = "<= if causal"}})
+    parameters {head_dim = [128, 64], causal = [true, false], format = ["mxfp8", "nvfp4"], slots = [1, 2]}
     grid(work[0], o[1]) attributes {flamia.slots = "y"} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -45,14 +57,18 @@ flamia.kernel @attention_fwd(
   %no_scores = flamia.full %zero : !scores
   %no_out = flamia.full %zero : !out
   %no_max = flamia.full %minus_inf : !row
-  %c = arith.mulf %softmax_scale, %log2e : f32
+  %c8 = arith.mulf %softmax_scale, %log2e : f32
+  %cq = arith.mulf %c8, %q_global_scale : f32
+  %c4 = arith.mulf %cq, %k_global_scale : f32
+  %nvfp4 = flamia.param "format" is "nvfp4" : i1
+  %c = arith.select %nvfp4, %c4, %c8 : f32
   %cs = flamia.full %c : !scores
 
   %causal = flamia.param "causal" : i1
   %head = flamia.program_id y
   %begin, %end, %tile, %scale_base = flamia.work_item %work : memref<?x4xi32>
-  %heads = flamia.dim %q_data[1] : !data
-  %kv_heads = flamia.dim %k_data[1] : !data
+  %heads = flamia.dim %o[1] : !bf16
+  %kv_heads = flamia.dim %v_data[1] : !data
   %group = arith.divui %heads, %kv_heads {flamia.multiple_of = "slots"} : index
   %kv_head = arith.divui %head, %group : index
 
@@ -60,6 +76,7 @@ flamia.kernel @attention_fwd(
   %q_row = arith.addi %begin, %q_offset : index
   %q_tile = arith.addi %scale_base, %tile : index
   %q = flamia.load_scaled %q_data[%q_row, %head, %c0], %q_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
+  %q4 = flamia.load_scaled %q_fp4[%q_row, %head, %c0], %q_fp4_scale[%q_tile, %head] limit %end along cols : !data4, !scale4 -> !local4
 
   // Causal: the tiles up to the query's own. Otherwise all of the document, and the mask
   // lets every row see as far as the document goes.
@@ -78,7 +95,11 @@ flamia.kernel @attention_fwd(
     %k_tile = arith.addi %scale_base, %j : index
     %k = flamia.load_scaled %k_data[%k_row, %kv_head, %c0], %k_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !local
     %kT = flamia.transpose %k : !local -> !localT
-    %s = flamia.dot %q, %kT, %no_scores : !local, !localT -> !scores
+    %s8 = flamia.dot %q, %kT, %no_scores : !local, !localT -> !scores
+    %k4 = flamia.load_scaled %k_fp4[%k_row, %kv_head, %c0], %k_fp4_scale[%k_tile, %kv_head] limit %end along cols : !data4, !scale4 -> !local4
+    %k4T = flamia.transpose %k4 : !local4 -> !local4T
+    %s4 = flamia.dot %q4, %k4T, %no_scores : !local4, !local4T -> !scores
+    %s = arith.select %nvfp4, %s4, %s8 : !scores
 
     // The new reference, and what it does to the sums so far.
     %seen = flamia.mask %s rows %last_key cols %k_row causal limit %end : !scores

@@ -246,10 +246,14 @@ LogicalResult KernelLowering::lowerTmaLoad(tcgen::TmaLoadOp op) {
   rows = e.op<arith::MaxSIOp>(rows, e.c64(0));
   Value x = e.trunc32(e.sub(e.c64(int64_t(1) << 30), rows));
   Value y = e.trunc32(e.add(firstRow, rows));
+  // The map of packed elements has bytes for columns.
+  int64_t bits = type.getElementType().getIntOrFloatBitWidth();
+  int64_t perColumn = std::max<int64_t>(1, 8 / bits);
   Value column = e.trunc32(i64(op.getIndices().back()));
+  if (perColumn > 1)
+    column = e.shr(column, llvm::Log2_64(perColumn));
   Value full = barrier(channels[op.getChannel()].fullOffset, get(op.getSlot()));
   Value target = smemAddress(op.getBuffer(), get(op.getSlot()));
-  int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
 
   Value head;
   if (rank == 3)
@@ -257,7 +261,7 @@ LogicalResult KernelLowering::lowerTmaLoad(tcgen::TmaLoadOp op) {
   issue([&] {
     for (int64_t slab = 0; slab < type.getNumSlabs(); ++slab) {
       SmallVector<Value> coordinates{
-          e.addC(column, slab * span / elementBytes)};
+          e.addC(column, 8 * slab * span / (bits * perColumn))};
       if (head)
         coordinates.push_back(head);
       coordinates.append({x, y, e.c32(1 << 30)});
@@ -276,11 +280,13 @@ LogicalResult KernelLowering::lowerBulkLoad(tcgen::BulkLoadOp op) {
   auto type = cast<tcgen::BufferType>(op.getBuffer().getType());
   Value source = op.getSource();
   auto memref = cast<MemRefType>(source.getType());
-  if (!isa<BlockArgument>(source) || memref.getRank() != 3 ||
-      memref.getDimSize(2) != 512 || op.getIndices().size() != 2 ||
+  bool hasAtoms = isa<Float8E4M3FNType>(memref.getElementType());
+  if (!isa<BlockArgument>(source) || memref.getRank() != (hasAtoms ? 4 : 3) ||
+      memref.getShape().back() != 512 || op.getIndices().size() != 2 ||
       memref.getElementTypeBitWidth() != 8)
     return unsupported(op, "expected a kernel argument [tiles, heads, 512] of "
-                           "bytes at [tile, head], but got ")
+                           "bytes, or [tiles, heads, atoms, 512] of f8E4M3FN, "
+                           "at [tile, head], but got ")
            << memref;
   params[cast<BlockArgument>(source).getArgNumber()].read = true;
   Value tile = i64(op.getIndices()[0]), head = i64(op.getIndices()[1]);
@@ -289,9 +295,13 @@ LogicalResult KernelLowering::lowerBulkLoad(tcgen::BulkLoadOp op) {
   int64_t rowGroups = llvm::divideCeil(type.getRows(), 128);
   issue([&] {
     for (int64_t atom = 0; atom < type.getNumAtoms(); ++atom) {
+      int64_t rowGroup = atom % rowGroups, blockGroup = atom / rowGroups;
       Value from =
-          globalPointer(source, {e.addC(tile, atom % rowGroups),
-                                 e.addC(head, atom / rowGroups), e.c64(0)});
+          hasAtoms
+              ? globalPointer(source, {e.addC(tile, rowGroup), head,
+                                       e.c64(blockGroup), e.c64(0)})
+              : globalPointer(source, {e.addC(tile, rowGroup),
+                                       e.addC(head, blockGroup), e.c64(0)});
       NVVM::CpAsyncBulkGlobalToSharedClusterOp::create(
           e.b, e.loc, e.intToPtr(e.addC(target, 512 * atom), Shared), from,
           full, e.c32(512), Value(), Value());

@@ -34,7 +34,8 @@ LogicalResult KernelLowering::checkAccess(Operation *op, Value memref,
   if (type.getElementType() != element)
     return unsupported(op, "tile and tensor elements differ: ")
            << element << " and " << type.getElementType();
-  if (element.getIntOrFloatBitWidth() < 8)
+  // TMA copies packed elements as bytes.
+  if (element.getIntOrFloatBitWidth() < 8 && !isa<tcgen::TmaLoadOp>(op))
     return unsupported(op, "expected elements of whole bytes, but got ")
            << element;
   // The launch knows extents only, so what is wrong for all of them is found

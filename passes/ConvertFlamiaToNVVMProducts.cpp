@@ -35,11 +35,12 @@ static Value descriptor(Emitter &e, Value start, int64_t offset, int64_t bits) {
   return e.ori(e.toI64(e.addC(start, offset / 16)), e.c64(bits));
 }
 
-/// Element code in the instruction word, by kind.
+/// Element code in the instruction word, by kind (PTX ISA, tables of the
+/// instruction descriptor: E2M1 is 1 in kind::mxf4nvf4).
 static std::optional<uint32_t> elementCode(Type type) {
   if (isa<Float8E4M3FNType>(type) || type.isF16())
     return 0;
-  if (isa<Float8E5M2Type>(type) || type.isBF16())
+  if (isa<Float8E5M2Type, Float4E2M1FNType>(type) || type.isBF16())
     return 1;
   return std::nullopt;
 }
@@ -58,12 +59,13 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
 
   auto codeA = elementCode(a.getElementType());
   auto codeB = elementCode(b.getElementType());
+  bool isNvfp4 = bits == 4;
   if (!codeA || !codeB ||
       bits != int64_t(b.getElementType().getIntOrFloatBitWidth()) ||
-      bits != (scaled ? 8 : 16) ||
+      (scaled ? bits > 8 : bits != 16) ||
       (!scaled && a.getElementType() != b.getElementType()))
-    return unsupported(op, "expected 8-bit elements with scales, or equal "
-                           "16-bit elements without, but got ")
+    return unsupported(op, "expected 8-bit or f4E2M1FN elements with scales, "
+                           "or equal 16-bit elements without, but got ")
            << a.getElementType() << " and " << b.getElementType();
   int64_t m = aMnMajor ? a.getCols() : a.getRows();
   if (m != 128 || d.getRows() != 128 || d.getCols() != n ||
@@ -93,7 +95,9 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
   uint32_t word = *codeA << 7 | *codeB << 10 | uint32_t(mnMajor) << 16 |
                   uint32_t(aMnMajor) << 15 | uint32_t(n / 8) << 17 |
                   uint32_t(128 / 16) << 24;
-  word |= scaled ? uint32_t(1) << 23 : uint32_t(1) << 4;
+  // Type of D, or that of the scales: UE8M0 or (NVFP4, 0) UE4M3.
+  if (!isNvfp4)
+    word |= scaled ? uint32_t(1) << 23 : uint32_t(1) << 4;
 
   // Byte offset of a K step inside a K-major image: slabs of `span` bytes.
   auto kMajorOffset = [](BufferType type, int64_t step) {
@@ -133,15 +137,21 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
             aOperand, bOperand, e.c32(word), input, Value(), Value());
         continue;
       }
-      // Four K blocks share a word of scales; bytes are chosen by the ids.
-      uint32_t ids = uint32_t(step % 4) << 4 | uint32_t(step % 4) << 29;
+      // MXFP8: one scale a step, four steps share a word of scales and choose
+      // their byte by the ids. NVFP4: a step takes a word of four scales.
+      int64_t atom = isNvfp4 ? step : step / 4;
+      uint32_t id = isNvfp4 ? 0 : step % 4;
       NVVM::Tcgen05MMABlockScaleOp::create(
-          e.b, e.loc, NVVM::MMABlockScaleKind::MXF8F6F4,
-          NVVM::CTAGroupKind::CTA_1, NVVM::Tcgen05MMABlockScale::BLOCK32,
+          e.b, e.loc,
+          isNvfp4 ? NVVM::MMABlockScaleKind::MXF4NVF4
+                  : NVVM::MMABlockScaleKind::MXF8F6F4,
+          NVVM::CTAGroupKind::CTA_1,
+          isNvfp4 ? NVVM::Tcgen05MMABlockScale::BLOCK16
+                  : NVVM::Tcgen05MMABlockScale::BLOCK32,
           NVVM::Tcgen05MMACollectorOp::DISCARD, dAddress, aOperand, bOperand,
-          e.c32(word | ids), input,
-          e.intToPtr(e.addC(aScales, 4 * (step / 4)), Tensor),
-          e.intToPtr(e.addC(bScales, bScaleColumns * (step / 4)), Tensor));
+          e.c32(word | id << 4 | id << 29), input,
+          e.intToPtr(e.addC(aScales, 4 * atom), Tensor),
+          e.intToPtr(e.addC(bScales, bScaleColumns * atom), Tensor));
     }
   });
   return success();

@@ -179,7 +179,8 @@ def FoldScalesPass : Pass<"flamia-fold-scales", "::mlir::ModuleOp"> {
     Needs specialized kernels, and says so. A product whose scales would cost an operation
     per element, or that no declared argument serves, is left alone, with a remark that says
     which argument would help; an operation per element is spent where a factor 2^exponent
-    is declared, with a remark. Runs canonicalization if anything changed.
+    is declared, with a remark. Runs canonicalization if anything changed. Token-local scales of
+    NVFP4 in a product over tokens are an error: they are no powers of two.
 
     Before:
 

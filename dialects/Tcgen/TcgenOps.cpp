@@ -2,6 +2,7 @@
 
 #include "dialects/Tcgen/Tcgen.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace flamia::tcgen;
@@ -69,11 +70,9 @@ static LogicalResult checkColumns(Operation *op, BufferType buffer, Type tile,
   return success();
 }
 
-/// Elements along the contraction that share a scale.
-constexpr int64_t kScaleBlock = 32;
-
-static int64_t countScales(int64_t elements) {
-  return (elements + kScaleBlock - 1) / kScaleBlock;
+/// Scales of \p elements along the contraction.
+static int64_t countScales(int64_t elements, Type scaleType) {
+  return llvm::divideCeil(elements, flamia::getScaleUnit(scaleType));
 }
 
 //===----------------------------------------------------------------------===//
@@ -152,8 +151,14 @@ LogicalResult BulkLoadOp::verify() {
   if (failed(checkKind(*this, "buffer", getBuffer().getType(),
                        {{Space::Smem, Layout::Scales}})))
     return failure();
-  if (source.getRank() != 3 || source.getDimSize(2) != 512)
-    return emitOpError("expected a source of atoms, ?x?x512, but got ")
+  // NVFP4: all atoms of a row group's tile follow each other.
+  bool isNvfp4 = isa<Float8E4M3FNType>(getBuffer().getType().getElementType());
+  int64_t atoms = llvm::divideCeil(getBuffer().getType().getCols(), 4);
+  if (source.getRank() != (isNvfp4 ? 4 : 3) ||
+      source.getShape().back() != 512 ||
+      (isNvfp4 && source.getDimSize(2) != atoms))
+    return emitOpError("expected a source of atoms, ?x?x")
+           << (isNvfp4 ? std::to_string(atoms) + "x" : "") << "512, but got "
            << source;
   if (getIndices().size() != 2)
     return emitOpError("expected 2 indices, but got ") << getIndices().size();
@@ -224,15 +229,26 @@ LogicalResult MmaOp::verify() {
              << element << " and " << b.getElementType();
     return success();
   }
-  if (bits != 8 || b.getElementType().getIntOrFloatBitWidth() != 8)
-    return emitOpError("with scales, expected operands of 8 bits, but got ")
+  bool isNvfp4 = isa<Float4E2M1FNType>(element);
+  if ((isNvfp4 && b.getElementType() != element) ||
+      (!isNvfp4 &&
+       (bits != 8 || b.getElementType().getIntOrFloatBitWidth() != 8)))
+    return emitOpError("with scales, expected operands of 8 bits or of "
+                       "f4E2M1FN, but got ")
            << element << " and " << b.getElementType();
+  if (isNvfp4 && (!aAlongCols || !alongCols || a.getSpace() != Space::Smem))
+    return emitOpError("expected operands of f4E2M1FN in shared memory and "
+                       "'major k', but got ")
+           << a << " with major " << stringifyMajor(getAMajor()) << " and "
+           << stringifyMajor(getMajor());
+  Type scale = isNvfp4 ? Type(Float8E4M3FNType::get(getContext()))
+                       : Type(Float8E8M0FNUType::get(getContext()));
   auto checkScales = [&](StringRef name, BufferType type,
                          int64_t rows) -> LogicalResult {
     return failure(
         failed(checkKind(*this, name, type, {{Space::Tmem, Layout::Scales}})) ||
-        failed(checkTile(*this, name, type, rows, countScales(k),
-                         Float8E8M0FNUType::get(getContext()))));
+        failed(
+            checkTile(*this, name, type, rows, countScales(k, scale), scale)));
   };
   return failure(failed(checkScales("a_scales", getAScales().getType(), m)) ||
                  failed(checkScales("b_scales", getBScales().getType(), n)));
@@ -325,5 +341,6 @@ LogicalResult WriteScalesOp::verify() {
   bool alongCols = getAlong() == flamia::Axis::Cols;
   int64_t rows = value.getRows(), cols = value.getCols();
   return checkTile(*this, "buffer", buffer, alongCols ? rows : cols,
-                   countScales(alongCols ? cols : rows), value.getScaleType());
+                   countScales(alongCols ? cols : rows, value.getScaleType()),
+                   value.getScaleType());
 }

@@ -203,7 +203,8 @@ def TmaLoadOp : Tcgen_Op<"tma_load", [AttrSizedOperandSegments, MemoryEffects<[M
 def BulkLoadOp : Tcgen_Op<"bulk_load", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "loads scale atoms into a slot";
   let description = [{
-    `cp.async.bulk` of all atoms of the slot from `source[indices]` on (`[tiles, heads, 512]`).
+    `cp.async.bulk` of all atoms of the slot from `source[indices]` on (`[tiles, heads, 512]`;
+    f8E4M3FN: `[tiles, heads, atoms, 512]`).
 
     Example:
 
@@ -253,12 +254,19 @@ def MmaOp : Tcgen_Op<"mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, M
     `d = (accumulate ? d : 0) + a * b`, one `tcgen05.mma` a K step of 32 bytes, issued by one
     thread, asynchronous. `a` is an operand image in shared memory, contracted along its columns
     (MxK) or, with `a_major mn`, its rows (KxM), or packed rows in tensor memory; `b` an operand
-    image, contracted along its columns (`major k`: NxK) or rows (`mn`: KxN). With scales: `kind::mxf8f6f4.block_scale` on 8-bit elements; without:
-    `kind::f16`.
+    image, contracted along its columns (`major k`: NxK) or rows (`mn`: KxN). With scales: `kind::mxf8f6f4.block_scale` on 8-bit elements,
+    `kind::mxf4nvf4.block_scale.block16` on f4E2M1FN (both in shared memory, contracted along
+    columns, scales f8E4M3FN); without: `kind::f16`.
 
     Example:
 
     ```mlir
+    tcgen.mma %s4[%c0], %q4[%i], %k4[%j] scales %sq4[%c0], %sk4[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>,
+        !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>,
+        !tcgen.buffer<smem, operand, 2 x 128x128xf4E2M1FN>,
+        !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>,
+        !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
     tcgen.mma %s[%c0], %q[%i], %k[%j] scales %sq[%c0], %sk[%c0] major k accumulate %false
       : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>,
         !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>,

@@ -77,8 +77,11 @@ int64_t CrossingPlanner::countColumns() {
     for (DotOp dot : web.dots) {
       OperandRoot root = lookThroughTransposes(dot.getA());
       Type type = root.value.getType();
-      if (isa<ScaledType>(type))
-        columns += 8;
+      // Atoms of both operands' scales: 4 columns each.
+      if (auto scaled = dyn_cast<ScaledType>(type))
+        columns +=
+            8 * llvm::divideCeil(getTileShape(dot.getA().getType()).second,
+                                 4 * getScaleUnit(scaled.getScaleType()));
       if (!loads.contains(root.value) && !root.transposed &&
           operands.insert(root.value).second)
         columns += getTileShape(type).second *
@@ -337,13 +340,29 @@ static LogicalResult checkShape(DotOp dot) {
     return dot.emitError("expected the right operand to have a multiple of 16 "
                          "columns, but got ")
            << n;
-  for (Type type : {dot.getA().getType(), dot.getB().getType()}) {
-    auto scaled = dyn_cast<ScaledType>(type);
-    if (scaled && (scaled.getElementType().getIntOrFloatBitWidth() != 8 ||
-                   !isa<Float8E8M0FNUType>(scaled.getScaleType())))
-      return dot.emitError("expected two scaled operands of 8-bit elements "
-                           "with f8E8M0FNU scales, but got ")
-             << type;
+  return success();
+}
+
+/// Packed operands come from memory, with the contraction along their rows'
+/// bytes: kind::mxf4nvf4 has no transposed operands, and no pass writes them.
+LogicalResult CrossingPlanner::checkPacked(DotOp dot) {
+  for (OpOperand *use : {&dot.getAMutable(), &dot.getBMutable()}) {
+    auto type = dyn_cast<ScaledType>(use->get().getType());
+    if (!type || !isa<Float4E2M1FNType>(type.getElementType()))
+      continue;
+    StringRef name = shapeOf(*use).isA ? "a" : "b";
+    Value root = lookThroughTransposes(use->get()).value;
+    if (!root.getDefiningOp<LoadScaledOp>())
+      return dot.emitError("expected operand '")
+             << name
+             << "' of f4E2M1FN to be loaded by flamia.load_scaled: no "
+                "other value becomes packed in shared memory";
+    if (!shapeOf(*use).alongCols)
+      return dot.emitError("expected operand '")
+             << name
+             << "' of f4E2M1FN to be contracted along the columns of its tile "
+                "in memory (K-major), but it is contracted along the rows of "
+             << root.getType();
   }
   return success();
 }
@@ -475,9 +494,10 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
 
 /// Rule R4. A product whose operands do not come from vector code of the same
 /// iteration need not wait for it: it follows the last product of the iteration
-/// before.
+/// before. Where buffers take turns, the product waits for its turn anyway, and
+/// one in front of the loop would keep a buffer from being shared.
 void CrossingPlanner::planRotation() {
-  if (mmaRole == kVectorRole)
+  if (mmaRole == kVectorRole || takesTurns)
     return;
   llvm::DenseSet<Operation *> fresh;
   for (const Web &web : accumulators.getWebs())
@@ -532,7 +552,7 @@ LogicalResult CrossingPlanner::plan() {
     else if (unit == Unit::Vector && !isMemoryEffectFree(op))
       roleNamed(roleOf(op)).execute(op);
     if (auto dot = dyn_cast<DotOp>(op)) {
-      if (failed(checkShape(dot)))
+      if (failed(checkShape(dot)) || failed(checkPacked(dot)))
         return WalkResult::interrupt();
       if (!firstDot)
         firstDot = dot;

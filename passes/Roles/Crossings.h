@@ -21,7 +21,7 @@ namespace flamia {
 
 /// Arrivals of a signal by threads: one a warp of a vector role.
 constexpr int64_t kVectorWarps = 4;
-/// Elements along the contraction that share a scale.
+/// Elements along the contraction that share a scale, in MXFP8.
 constexpr int64_t kScaleBlock = 32;
 
 /// Element type of a tensor or scaled tile.
@@ -95,6 +95,7 @@ private:
     bool alongCols;
   };
   static OperandShape shapeOf(mlir::OpOperand &use);
+  static mlir::LogicalResult checkPacked(DotOp dot);
 
   Consumers consumersOf(mlir::Value value);
   /// Loads that share a payload, and all that use it.

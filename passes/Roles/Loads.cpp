@@ -213,8 +213,9 @@ Value CrossingPlanner::planScales(LoadScaledOp load, int64_t slots,
   auto [rows, cols] = getTileShape(load.getType());
   bool alongCols = load.getAlong() == Axis::Cols;
   int64_t scaleRows = alongCols ? rows : cols;
-  int64_t blocks = llvm::divideCeil(alongCols ? cols : rows, kScaleBlock);
   Type scale = load.getType().getScaleType();
+  int64_t blocks =
+      llvm::divideCeil(alongCols ? cols : rows, getScaleUnit(scale));
   Value smemScales =
       createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Scales, slots,
                    scaleRows, blocks, scale);

@@ -275,3 +275,53 @@ flamia.kernel @convert_tma_limit(%x: memref<?x64xbf16>, %n: index) parameters {}
   }
   flamia.return
 }
+
+// -----
+
+// NVFP4, 256 rows of B: the map has bytes for columns, scale atoms are [tile, head, atom], a
+// step of 64 elements takes the word of one atom of A's and of two of B's scales. The word:
+// E2M1 twice, UE4M3 scales, N = 256, M = 128. Swizzle by 64 bytes, 512 for eight rows.
+// CHECK-LABEL: llvm.func @convert_mma_nvfp4
+// CHECK: %[[HALF:.*]] = arith.shrui %{{.*}}, %c1_i32
+// CHECK: nvvm.cp.async.bulk.tensor{{.*}}, box[%[[HALF]],
+// CHECK-NOT: nvvm.cp.async.bulk.tensor
+// CHECK-COUNT-4: nvvm.cp.async.bulk.shared.cluster.global
+// CHECK-NOT: nvvm.cp.async.bulk.shared.cluster.global
+// CHECK-COUNT-4: nvvm.tcgen05.cp
+// CHECK-NOT: nvvm.tcgen05.cp
+// CHECK: arith.constant -9223301530671579136 : i64
+// CHECK: %[[WORD:.*]] = arith.constant 138413184 : i32
+// CHECK: nvvm.tcgen05.mma.block_scale %{{.*}}, %{{.*}}, %{{.*}}, %[[WORD]], %{{.*}}, %{{.*}}, %{{.*}} {
+// CHECK-SAME: blockScale = #nvvm.tcgen05_mma_block_scale<block16>
+// CHECK-SAME: kind = #nvvm.block_scale_kind<mxf4nvf4>
+// CHECK: %[[A1:.*]] = arith.constant 4 : i32
+// CHECK: arith.addi %{{.*}}, %[[A1]]
+// CHECK: %[[B1:.*]] = arith.constant 8 : i32
+// CHECK: arith.addi %{{.*}}, %[[B1]]
+// CHECK: nvvm.tcgen05.mma.block_scale
+// CHECK-NOT: nvvm.tcgen05.mma
+flamia.kernel @convert_mma_nvfp4(%x: memref<?x?x128xf4E2M1FN>, %s: memref<?x?x2x512xf8E4M3FN>, %at: index) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %b = tcgen.alloc offset 0 : !tcgen.buffer<smem, operand, 1 x 256x128xf4E2M1FN>
+  %a = tcgen.alloc offset 16384 : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %ss = tcgen.alloc offset 24576 : !tcgen.buffer<smem, scales, 1 x 256x8xf8E4M3FN>
+  %d = tcgen.alloc offset 0 : !tcgen.buffer<tmem, lanes, 1 x 128x256xf32>
+  %sa = tcgen.alloc offset 256 : !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  %sb = tcgen.alloc offset 264 : !tcgen.buffer<tmem, scales, 1 x 256x8xf8E4M3FN>
+  %ch = tcgen.channel slots 1 full 1 empty 1
+  tcgen.role "load" warps 1 {
+    %i = tcgen.acquire %ch
+    tcgen.expect %ch[%i] bytes 18432
+    tcgen.tma_load %x[%c0, %c0, %at], %b[%i] signals %ch : memref<?x?x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 256x128xf4E2M1FN>
+    tcgen.bulk_load %s[%c0, %c0], %ss[%i] signals %ch : memref<?x?x2x512xf8E4M3FN>, !tcgen.buffer<smem, scales, 1 x 256x8xf8E4M3FN>
+  }
+  tcgen.role "mma" warps 1 {
+    %true = arith.constant true
+    %i = tcgen.wait %ch
+    tcgen.copy_scales %ss[%i], %sb[%c0] : !tcgen.buffer<smem, scales, 1 x 256x8xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 256x8xf8E4M3FN>
+    tcgen.mma %d[%c0], %a[%c0], %b[%i] scales %sa[%c0], %sb[%c0] major k accumulate %true : !tcgen.buffer<tmem, lanes, 1 x 128x256xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 256x128xf4E2M1FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 256x8xf8E4M3FN>
+    tcgen.release %ch[%i] by mma
+    tcgen.drain
+  }
+  flamia.return
+}

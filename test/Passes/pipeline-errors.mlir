@@ -53,15 +53,47 @@ flamia.kernel @columns(%a: memref<?x128xbf16>, %b: memref<?x24xbf16>, %o: memref
 // -----
 
 !x4 = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
-!x4T = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1>
+!x4B = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x16>
 flamia.kernel @f4(%x: memref<?x128xf4E2M1FN>, %xs: memref<?x?x2x512xf8E4M3FN>, %o: memref<?x128xf32>) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %zero = arith.constant dense<0.0> : tensor<128x128xf32>
   %t = flamia.load_scaled %x[%c0, %c0], %xs[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !x4
-  %tT = flamia.transpose %t : !x4 -> !x4T
-  // expected-error@+1 {{expected two scaled operands of 8-bit elements with f8E8M0FNU scales, but got}}
-  %d = flamia.dot %t, %tT, %zero : !x4, !x4T -> tensor<128x128xf32>
+  %u = flamia.load_scaled %x[%c0, %c0], %xs[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !x4B
+  // expected-error@+1 {{expected operand 'b' of f4E2M1FN to be contracted along the columns of its tile in memory (K-major), but it is contracted along the rows of '!flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x16>'}}
+  %d = flamia.dot %t, %u, %zero : !x4, !x4B -> tensor<128x128xf32>
   flamia.store %d, %o[%c0, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+  flamia.return
+}
+
+// -----
+
+!x4 = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x16>
+flamia.kernel @f4_left(%x: memref<?x128xf4E2M1FN>, %xs: memref<?x?x2x512xf8E4M3FN>, %o: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  %t = flamia.load_scaled %x[%c0, %c0], %xs[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !x4
+  %tT = flamia.transpose %t : !x4 -> !x4
+  // expected-error@+1 {{expected operand 'a' of f4E2M1FN to be contracted along the columns of its tile in memory (K-major)}}
+  %d = flamia.dot %tT, %tT, %zero : !x4, !x4 -> tensor<128x128xf32>
+  flamia.store %d, %o[%c0, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+  flamia.return
+}
+
+// -----
+
+!x4 = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x16>
+flamia.kernel @f4_carried(%x: memref<?x128xf4E2M1FN>, %xs: memref<?x?x2x512xf8E4M3FN>, %o: memref<?x128xf32>, %n: index) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  %t = flamia.load_scaled %x[%c0, %c0], %xs[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !x4
+  %last = scf.for %i = %c0 to %n step %c1 iter_args(%u = %t) -> (!x4) {
+    %uT = flamia.transpose %u : !x4 -> !x4
+    // expected-error@+1 {{expected operand 'a' of f4E2M1FN to be loaded by flamia.load_scaled: no other value becomes packed in shared memory}}
+    %d = flamia.dot %u, %uT, %zero : !x4, !x4 -> tensor<128x128xf32>
+    flamia.store %d, %o[%c0, %c0] : tensor<128x128xf32>, memref<?x128xf32>
+    scf.yield %t : !x4
+  }
   flamia.return
 }
 

@@ -393,3 +393,28 @@ flamia.kernel @views(%a: memref<?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, 
   flamia.store %acc, %o[%c0, %c0] : !f, !o
   flamia.return
 }
+
+// NVFP4: packed images of 64 bytes a row, scales of 16 elements, two atoms for 128 of them.
+// CHECK-LABEL: flamia.kernel @nvfp4
+!x4 = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+!x4T = !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 16x1>
+flamia.kernel @nvfp4(%a: memref<?x128xf4E2M1FN>, %s: memref<?x?x2x512xf8E4M3FN>, %o: !o) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : !f
+  // CHECK: %[[A:.*]] = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  // CHECK: %[[CH:.*]] = tcgen.channel
+  // CHECK: %[[S:.*]] = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x8xf8E4M3FN>
+  // CHECK: %[[T:.*]] = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  // CHECK: tcgen.role "load" warps 1 {
+  // CHECK: tcgen.expect %[[CH]][%{{.*}}] bytes 9216
+  // CHECK: tcgen.tma_load %a[%{{.*}}, %{{.*}}], %[[A]]
+  // CHECK: tcgen.bulk_load %s[%{{.*}}, %{{.*}}], %[[S]]
+  // CHECK: tcgen.role "mma" warps 1 {
+  // CHECK: tcgen.copy_scales %[[S]][%{{.*}}], %[[T]]
+  // CHECK: tcgen.mma %{{.*}}, %[[A]][%{{.*}}], %[[A]][%{{.*}}] scales %[[T]][%{{.*}}], %[[T]][%{{.*}}] major k
+  %t = flamia.load_scaled %a[%c0, %c0], %s[%c0, %c0] along cols : memref<?x128xf4E2M1FN>, memref<?x?x2x512xf8E4M3FN> -> !x4
+  %tT = flamia.transpose %t : !x4 -> !x4T
+  %d = flamia.dot %t, %tT, %zero : !x4, !x4T -> !f
+  flamia.store %d, %o[%c0, %c0] : !f, !o
+  flamia.return
+}

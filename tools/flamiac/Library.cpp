@@ -43,11 +43,13 @@ static std::vector<std::vector<std::string>> combinations(KernelOp kernel) {
   return result;
 }
 
-/// attention_fwd-causal_true-head_dim_128
+/// attention_fwd-causal_true-format_nvfp4-head_dim_128; mxfp8 is not named.
 static std::string stemOf(KernelOp kernel,
                           const std::vector<std::string> &definitions) {
   std::string stem = kernel.getSymName().str();
   for (const std::string &definition : definitions) {
+    if (definition == "format=mxfp8")
+      continue;
     auto [name, value] = StringRef(definition).split('=');
     stem += ("-" + name + "_" + value).str();
   }

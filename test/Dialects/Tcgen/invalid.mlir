@@ -504,7 +504,7 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
   tcgen.role "r" warps 4 {
     %c0 = arith.constant 0 : index
     %false = arith.constant false
-    // expected-error@+1 {{with scales, expected operands of 8 bits, but got 'bf16' and 'bf16'}}
+    // expected-error@+1 {{with scales, expected operands of 8 bits or of f4E2M1FN, but got 'bf16' and 'bf16'}}
     tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %sa[%c0], %sb[%c0] major k accumulate %false
       : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
   }
@@ -716,6 +716,104 @@ flamia.kernel @k() parameters {} grid(1) {
     // expected-error@+1 {{expected a in shared memory for 'a_major mn', but got}}
     tcgen.mma %d[%c0], %a[%c0], %b[%c0] major mn a_major mn accumulate %false
       : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %s = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{with scales, expected operands of 8 bits or of f4E2M1FN, but got 'f4E2M1FN' and 'f8E4M3FN'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %s[%c0], %s[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %s = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected operands of f4E2M1FN in shared memory and 'major k', but got '!tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>' with major k and mn}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %s[%c0], %s[%c0] major mn accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %s = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected operands of f4E2M1FN in shared memory and 'major k', but got '!tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>' with major mn and k}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %s[%c0], %s[%c0] major k a_major mn accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf4E2M1FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %s = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected operands of f4E2M1FN in shared memory and 'major k', but got '!tcgen.buffer<tmem, lanes, 1 x 128x128xf4E2M1FN>' with major k and k}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %s[%c0], %s[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %d = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>
+  %s = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    %false = arith.constant false
+    // expected-error@+1 {{expected a_scales to hold 128x8x'f8E4M3FN', but got '!tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>'}}
+    tcgen.mma %d[%c0], %a[%c0], %b[%c0] scales %s[%c0], %s[%c0] major k accumulate %false
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%s: memref<?x?x1x512xf8E4M3FN>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x8xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected a source of atoms, ?x?x2x512, but got 'memref<?x?x1x512xf8E4M3FN>'}}
+    tcgen.bulk_load %s[%c0, %c0], %b[%c0] signals %c : memref<?x?x1x512xf8E4M3FN>, !tcgen.buffer<smem, scales, 1 x 128x8xf8E4M3FN>
   }
   flamia.return
 }

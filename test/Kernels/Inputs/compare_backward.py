@@ -1,10 +1,10 @@
 """Compares the backward's kernels three ways (compare.py), each on what the evaluator makes of
 the ones before it.
 
-    compare_backward.py KERNELS D CAUSAL [LENGTH,LENGTH...] [options of compare.py]
+    compare_backward.py KERNELS D CAUSAL [LENGTH,LENGTH...] [--format=nvfp4] [options of compare.py]
 
 KERNELS is the folder of the .mlir files. Two query heads share one kv head. m and l are those
-of the operands; O and the rest is random.
+of the operands; O and the rest is random. With nvfp4 the E2M1 operands are made of the E4M3 ones.
 """
 import json
 import os
@@ -15,10 +15,12 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import compare
+import nvfp4
 from random_program import bf16
 
 HEADS, KV_HEADS = 2, 1
 SCALE = 0.05
+GLOBAL_SCALE = 0.125
 rng = np.random.default_rng(7)
 
 
@@ -42,7 +44,7 @@ def atom(byte_of):
     return result
 
 
-def inputs(lengths, dim, causal):
+def inputs(lengths, dim, causal, is_nvfp4):
     items, begin, base = [], 0, 0
     for length in lengths:
         tiles = -(-length // 128)
@@ -72,6 +74,13 @@ def inputs(lengths, dim, causal):
         args[name] = bf16(size * rng.standard_normal((tokens, heads, dim)).astype(np.float32))
     args["m"], args["l"] = np.zeros((2, tokens, HEADS), np.float32)
     q, k = decode(args["q_data"]) * 2.0**eq[..., None], decode(args["k_data"]) * 2.0**ek[..., None]
+    if is_nvfp4:
+        def quantized(name, values):
+            packed, scales = nvfp4.quantize(values, GLOBAL_SCALE)
+            args[f"{name}_fp4"], args[f"{name}_fp4_scale"] = packed, nvfp4.token_atoms(scales, items, tiles)
+            args[f"{name}_global_scale"] = GLOBAL_SCALE
+            return nvfp4.decode(packed) * np.repeat(nvfp4.e4m3(scales), 16, axis=-1) * GLOBAL_SCALE
+        q, k = quantized("q", q), quantized("k", k)
     begin = 0
     for length in lengths:
         for head in range(HEADS):
@@ -118,8 +127,9 @@ STEPS = [
 def main():
     folder_of_kernels, dim, causal = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "true"
     lengths = [int(n) for n in sys.argv[4].split(",")] if len(sys.argv) > 4 and sys.argv[4][0].isdigit() else [300, 31, 1]
-    extra = [a for a in sys.argv[4:] if a.startswith("-")]
-    args, outputs = inputs(lengths, dim, causal)
+    is_nvfp4 = "--format=nvfp4" in sys.argv
+    extra = [a for a in sys.argv[4:] if a.startswith("-") and not a.startswith("--format")]
+    args, outputs = inputs(lengths, dim, causal, is_nvfp4)
     with tempfile.TemporaryDirectory() as folder:
         described = {}
         for name, value in list(args.items()) + list(outputs.items()):
@@ -129,16 +139,19 @@ def main():
                 described[name] = {"buffer": f"{name}.npy"}
         failures = 0
         for file, kernel, reads, writes in STEPS:
+            parameters = ["-D", f"head_dim={dim}"]
+            if "prep" not in kernel:
+                parameters += ["-D", f"causal={'true' if causal else 'false'}"]
+                if is_nvfp4:
+                    parameters += ["-D", "format=nvfp4"]
+                    reads += " q_fp4 q_fp4_scale k_fp4 k_fp4_scale q_global_scale k_global_scale"
+            elif kernel == "attention_bwd_prep":
+                parameters += ["-D", f"dlse={'true' if causal else 'false'}"]
             chosen = {name: described[name] for name in reads.split()}
             chosen.update({name: dict(described[name], output="out.npy") for name in writes.split()})
             with open(f"{folder}/{kernel}.json", "w") as handle:
                 json.dump({"args": chosen}, handle)
             program = f"{folder_of_kernels}/{file}.mlir"
-            parameters = ["-D", f"head_dim={dim}"]
-            if "prep" not in kernel:
-                parameters += ["-D", f"causal={'true' if causal else 'false'}"]
-            elif kernel == "attention_bwd_prep":
-                parameters += ["-D", f"dlse={'true' if causal else 'false'}"]
             options = compare.parse_options(parameters + [f"--kernel={kernel}"] + extra)
             try:
                 print(f"{kernel}: ok, {compare.compare(program, f'{folder}/{kernel}.json', options):.2g}", flush=True)

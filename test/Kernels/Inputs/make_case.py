@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+import nvfp4
 from random_program import bf16, scale_atoms
 
 rng = np.random.default_rng(11)
@@ -67,6 +68,20 @@ def attention_fwd(dim, lengths=(1, 300, 128, 31)):
     return args, ["o", "lse", "m", "l", "kappa"]
 
 
+def attention_fwd_nvfp4(dim):
+    """Scores of a few units, as with normal data."""
+    args, outputs = attention_fwd(dim)
+    items, tokens, tiles = work_list((1, 300, 128, 31))
+    for name, heads in (("q", 2), ("k", 1)):
+        for unused in ("data", "scale"):
+            del args[f"{name}_{unused}"]
+        packed, scales = nvfp4.quantize(normal(tokens, heads, dim), 0.125)
+        args[f"{name}_fp4"], args[f"{name}_fp4_scale"] = packed, nvfp4.token_atoms(scales, items, tiles)
+        args[f"{name}_global_scale"] = 0.125
+    args["softmax_scale"] = float(dim) ** -0.5
+    return args, outputs
+
+
 def quantize(lengths=(1, 130, 33), heads=2, dim=64, block=False):
     work, tokens, tiles = work_list(lengths)
     x = normal(tokens, heads, dim)
@@ -104,6 +119,24 @@ def scaled_matmul(m=200, n=144, k=320):
             "bias": normal(n), "out": poison(np.uint16, m, n)}, ["out"]
 
 
+def nvfp4_atoms(rows, channels):
+    """UE4M3 atoms [ceil(rows / 128), ceil(channels / 128), 2, 512] of a matrix; padding 0."""
+    blocks = -(-channels // 16)
+    atoms = scale_atoms(rng, rows, blocks, 1, 1)
+    # Scales from 2^-7 to 15, some of them zero; 127 was padding.
+    values = np.where(atoms == 127, 0, rng.integers(1, 0x58, atoms.shape, np.uint8))
+    values[rng.random(atoms.shape) < 0.02] = 0
+    if atoms.shape[1] % 2:
+        values = np.concatenate([values, np.zeros_like(values[:, :1])], axis=1)
+    return np.ascontiguousarray(values.reshape(values.shape[0], -1, 2, 512))
+
+
+def nvfp4_matmul(m=200, n=144, k=320):
+    return {"a": rng.integers(0, 256, (m, k // 2), np.uint8), "a_scale": nvfp4_atoms(m, k), "a_global": 0.125,
+            "b": rng.integers(0, 256, (n, k // 2), np.uint8), "b_scale": nvfp4_atoms(n, k), "b_global": 0.25,
+            "out": poison(np.float32, m, n)}, ["out"]
+
+
 def attention_bf16(queries=150, keys=300, dim=64):
     return {"q": bf16(normal(queries, 2, dim)), "k": bf16(normal(keys, 2, dim)), "v": bf16(normal(keys, 2, dim)),
             "softmax_scale": 0.125, "o": poison(np.float32, queries, 2, dim)}, ["o"]
@@ -119,11 +152,14 @@ def mlp(tokens=140, hidden=384, width=64):
 CASES = {
     "attention_fwd_64": lambda: attention_fwd(64),
     "attention_fwd_128": lambda: attention_fwd(128),
+    "attention_fwd_nvfp4_64": lambda: attention_fwd_nvfp4(64),
+    "attention_fwd_nvfp4_128": lambda: attention_fwd_nvfp4(128),
     "quantize_token_local": lambda: quantize(),
     "quantize_token_block": lambda: quantize(block=True),
     "quantize_qkv": quantize_qkv,
     "quantize_qkv_equal": lambda: quantize_qkv(heads=2, kv_heads=2, dim=128),
     "scaled_matmul": scaled_matmul,
+    "nvfp4_matmul": nvfp4_matmul,
     "attention_bf16": attention_bf16,
     "attention_window": lambda: (attention((1, 500, 130), 1, 1, 64), ["o"]),
     "mlp": mlp,
