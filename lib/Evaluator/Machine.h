@@ -27,7 +27,8 @@ struct Tile {
   float at(int64_t r, int64_t c) const { return data[size_t(r * cols + c)]; }
 };
 
-/// A scaled tile: payload bytes as stored, and one scale byte per block.
+/// A scaled tile: payload bytes as stored (f4E2M1FN: one code a byte), and one
+/// scale byte per block.
 struct ScaledTile {
   ScaledType type;
   std::vector<uint8_t> payload;

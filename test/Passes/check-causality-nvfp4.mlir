@@ -3,6 +3,7 @@
 //
 // RUN: flamia-opt %kernels/attention_fwd.mlir --flamia-value-pipeline=params=format=nvfp4 -o %t.fwd
 // RUN: flamia-opt %kernels/attention_fwd.mlir --flamia-value-pipeline=params=format=nvfp4,head_dim=64 -o %t.fwd64
+// RUN: flamia-opt %kernels/attention_fwd.mlir --flamia-value-pipeline=params=format=nvfp4,slots=2 -o %t.pair
 // RUN: flamia-opt %kernels/attention_fwd.mlir --flamia-value-pipeline=params=format=nvfp4,causal=false -o %t.any
 // RUN: flamia-opt %kernels/attention_bwd_dq.mlir --flamia-value-pipeline=params=format=nvfp4 -o %t.dq
 // RUN: flamia-opt %kernels/attention_bwd_dq.mlir --flamia-value-pipeline=params=format=nvfp4,head_dim=64 -o %t.dq64

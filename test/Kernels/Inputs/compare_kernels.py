@@ -2,7 +2,7 @@
 
     compare_kernels.py FILE.mlir [NAME=VALUE ...] [options of compare.py]
 
-Tensors get small random values and 512 rows; NAME=VALUE sets an index argument (default 3).
+Tensors get small random values and 512 rows, arrays of scales 4 x 4 tiles; NAME=VALUE sets an index argument (default 3).
 Each kernel may name the tensors it stores in any order; all of them are compared.
 """
 import json
@@ -23,6 +23,11 @@ ROWS = 512
 def tensor(rng, dims, element):
     if element == "f8E8M0FNU":
         return rng.integers(124, 130, dims).astype(np.uint8)
+    if element == "f4E2M1FN":
+        return rng.integers(0, 256, dims[:-1] + [dims[-1] // 2]).astype(np.uint8)
+    if element == "f8E4M3FN" and len(dims) == 4:
+        # Scales of NVFP4, from 2^-7 to 1.9, some 0.
+        return rng.integers(0, 0x40, dims).astype(np.uint8)
     if element == "f8E4M3FN":
         # Magnitudes below 2; any sign.
         return (rng.integers(0, 0x40, dims) | rng.integers(0, 2, dims) << 7).astype(np.uint8)
@@ -43,7 +48,10 @@ def write_case(folder, aliases, kernel, arguments, indices):
             values[name] = indices.get(name, 3)
             continue
         *dims, element = re.fullmatch(r"memref<(.*)>", type).group(1).split("x")
-        dims = [4, 4, 512] if element == "f8E8M0FNU" else [ROWS if d == "?" else int(d) for d in dims]
+        if dims[-1] == "512":
+            dims = [4 if d == "?" else int(d) for d in dims]
+        else:
+            dims = [ROWS if d == "?" else int(d) for d in dims]
         np.save(f"{folder}/{name}.npy", tensor(rng, dims, element))
         values[name] = {"buffer": f"{name}.npy"}
         if name in stored:
