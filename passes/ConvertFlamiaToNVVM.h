@@ -231,6 +231,7 @@ private:
   void lowerFull(FullOp op);
   LogicalResult lowerBroadcast(BroadcastOp op);
   void lowerReduce(ReduceOp op);
+  std::pair<Value, Value> maskBounds(MaskOp op, Value first);
   void lowerMask(MaskOp op);
   LogicalResult lowerHadamard(HadamardOp op);
   void lowerSlice(tcgen::SliceOp op);
@@ -314,6 +315,7 @@ private:
   LogicalResult lowerMma(tcgen::MmaOp op);
   void lowerCopyScales(tcgen::CopyScalesOp op);
   LogicalResult lowerRead(tcgen::ReadOp op);
+  void lowerAnyDiffers(tcgen::AnyDiffersOp op);
   LogicalResult lowerWrite(tcgen::WriteOp op);
   LogicalResult lowerWriteScales(tcgen::WriteScalesOp op);
   void emitFillScales(tcgen::FillScalesOp op);
@@ -339,6 +341,12 @@ private:
   mlir::Block *entry = nullptr;
   Operation *entryMark = nullptr; ///< allocas go in front of it
 
+  /// The bounds of the last mask.
+  struct {
+    MaskOp op;
+    mlir::Block *block = nullptr;
+    Value first, low, high;
+  } bounds;
   bool usesDrain = false, reducesRows = false;
   Value drainParity; ///< alloca
   int64_t bufferBytes = 0, barrierBytes = 0, smemBytes = 0, tmemColumns = 0;

@@ -77,3 +77,11 @@ LogicalResult KernelLowering::emitBody() {
   });
   return result;
 }
+
+void KernelLowering::lowerAnyDiffers(tcgen::AnyDiffersOp op) {
+  Value constant = e.op<arith::ConstantOp>(op.getValueAttr());
+  Value differs = e.op<arith::CmpFOp>(arith::CmpFPredicate::UNE,
+                                      get(op.getRow()), constant);
+  set(op.getResult(), e.op<NVVM::VoteSyncOp>(e.i1(), e.c32(-1), differs,
+                                             NVVM::VoteSyncKind::any));
+}

@@ -7,6 +7,8 @@
 
 #include "passes/ConvertFlamiaToNVVM.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include "flamia/Numerics/Quantize.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
@@ -275,7 +277,12 @@ LogicalResult KernelLowering::lowerElementwise(Operation *op) {
           e.vectorOf(unpack(lowered, tileInfo(operand.getType()).element));
     mapping.map(operand, lowered);
   }
-  Operation *clone = e.b.clone(*op, mapping);
+  // One max.f32; arith-expand would write comparisons for NaN.
+  Operation *clone = isa<arith::MaxNumFOp>(op)
+                         ? LLVM::MaxNumOp::create(
+                               e.b, e.loc, mapping.lookup(op->getOperand(0)),
+                               mapping.lookup(op->getOperand(1)))
+                         : e.b.clone(*op, mapping);
   for (auto [old, result] : llvm::zip(op->getResults(), clone->getResults())) {
     SmallVector<Type> types;
     if (failed(lowerTypes(op, old.getType(), types)))
@@ -503,14 +510,27 @@ void KernelLowering::lowerReduce(ReduceOp op) {
                           sum(sum(p[1], p[5]), sum(p[3], p[7]))));
 }
 
-void KernelLowering::lowerMask(MaskOp op) {
-  TileInfo tile = tileInfo(op.getType());
-  // Columns [low, high) are kept. Clamped in 64 bits, compared in 32.
+/// The columns [low, high) that a mask keeps, counted from `first`.
+std::pair<Value, Value> KernelLowering::maskBounds(MaskOp op, Value first) {
+  // Chunks of one tile follow each other and share their bounds.
+  auto isKnown = [&](MaskOp other) {
+    return other && bounds.block == e.b.getBlock() && bounds.first == first &&
+           other.getRows() == op.getRows() &&
+           other.getLimit() == op.getLimit() &&
+           other.getWindow() == op.getWindow() &&
+           other.getCausal() == op.getCausal() &&
+           other.getTransposed() == op.getTransposed();
+  };
+  if (isKnown(bounds.op))
+    return {bounds.low, bounds.high};
+  // Clamped in 64 bits, compared in 32.
   Value rowToken = e.add(i64(op.getRows()), e.toI64(row));
-  Value first = i64(op.getCols());
-  Value cols = e.c64(tile.cols), zero = e.c64(0);
+  Value start = i64(first);
+  // Any large number will do as the most. One of the thread's own keeps ptxas
+  // from comparing in uniform registers, of which it runs out.
+  Value most = e.addC(e.toI64(row), 1 << 20), zero = e.c64(0);
   auto clamp = [&](Value x) {
-    return e.trunc32(e.op<arith::MaxSIOp>(e.op<arith::MinSIOp>(x, cols), zero));
+    return e.trunc32(e.op<arith::MaxSIOp>(e.op<arith::MinSIOp>(x, most), zero));
   };
   Value high, low;
   auto atMost = [&](Value end) {
@@ -519,28 +539,42 @@ void KernelLowering::lowerMask(MaskOp op) {
   bool transposed = op.getTransposed();
   if (op.getCausal()) {
     if (transposed)
-      low = e.sub(rowToken, first);
+      low = e.sub(rowToken, start);
     else
-      atMost(e.sub(e.addC(rowToken, 1), first));
+      atMost(e.sub(e.addC(rowToken, 1), start));
   }
   if (op.getLimit())
-    atMost(e.sub(i64(op.getLimit()), first));
+    atMost(e.sub(i64(op.getLimit()), start));
   if (Value window = op.getWindow()) {
     if (transposed)
-      atMost(e.sub(e.add(e.addC(rowToken, 1), i64(window)), first));
+      atMost(e.sub(e.add(e.addC(rowToken, 1), i64(window)), start));
     else
-      low = e.sub(e.sub(rowToken, i64(window)), first);
+      low = e.sub(e.sub(rowToken, i64(window)), start);
   }
   // In place: LLVM would compare all columns with the 64-bit bounds.
   if (high)
     high = e.inPlace(clamp(high)).front();
   if (low)
     low = e.inPlace(clamp(low)).front();
+  bounds = {op, e.b.getBlock(), first, low, high};
+  return {low, high};
+}
+
+void KernelLowering::lowerMask(MaskOp op) {
+  Value first = op.getCols();
+  int64_t offset = 0;
+  if (auto sum = first.getDefiningOp<arith::AddIOp>())
+    if (APInt constant; matchPattern(sum.getRhs(), m_ConstantInt(&constant)) &&
+                        constant.isNonNegative() && constant.ult(1 << 16)) {
+      first = sum.getLhs();
+      offset = constant.getZExtValue();
+    }
+  auto [low, high] = maskBounds(op, first);
   Value masked =
       e.cF32(op.getZero() ? 0.0f : -std::numeric_limits<float>::infinity());
   SmallVector<Value> elements = e.elements(get(op.getSource()));
   for (auto [c, x] : llvm::enumerate(elements)) {
-    Value index = e.c32(c);
+    Value index = e.c32(offset + int64_t(c));
     if (high)
       x = e.select(e.cmp(arith::CmpIPredicate::sgt, high, index), x, masked);
     if (low)

@@ -358,6 +358,39 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def SkipRescalingPass : Pass<"flamia-skip-rescaling", "::flamia::KernelOp"> {
+  let summary = "leave accumulators alone where a warp multiplies all its rows by 1";
+  let description = [{
+    In a loop, a tile that is read from its buffer, multiplied by one factor a row and
+    written back, with nothing in between, is left as it is if no row of the warp has a factor
+    other than 1 (a vote of the warp). An online softmax with integer references rescales its
+    output in few tiles. Numbers do not change: x times 1 is x.
+
+    Needs roles (`flamia-pipeline`); without any it does nothing.
+
+    Before:
+
+    ```mlir
+    %o = tcgen.read %acc[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+    %r = arith.mulf %o, %alphas : tensor<128x128xf32>
+    tcgen.write %r, %acc[%c0] : tensor<128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %differs = tcgen.any_differs %alpha from 1.000000e+00 : tensor<128x1xf32>
+    scf.if %differs {
+      %o = tcgen.read %acc[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+      %r = arith.mulf %o, %alphas : tensor<128x128xf32>
+      tcgen.write %r, %acc[%c0] : tensor<128x128xf32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def SplitColumnsPass : Pass<"flamia-split-columns", "::flamia::KernelOp"> {
   let summary = "write vector code in chunks of 32 columns where registers are short";
   let description = [{

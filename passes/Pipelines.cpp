@@ -70,6 +70,8 @@ void flamia::buildTcgenPipeline(OpPassManager &manager,
   manager.addNestedPass<KernelOp>(createPipelinePass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  if (options.optLevel > 0)
+    manager.addNestedPass<KernelOp>(createSkipRescalingPass());
   manager.addNestedPass<KernelOp>(createSplitColumnsPass());
   manager.addNestedPass<KernelOp>(createAllocateMemoryPass());
 }

@@ -31,8 +31,9 @@ namespace {
 
 /// Columns that arithmetic between reads and writes takes at a time.
 constexpr int64_t kStep = 16;
-/// Registers for tiles where two roles have vector code: a thread has 224 then.
-constexpr int64_t kSharedRegisters = 160;
+/// Registers for tiles where two roles have vector code, so that a thread has
+/// 224, or where a branch works on tiles: ptxas moves nothing over it.
+constexpr int64_t kFewRegisters = 160;
 /// Partial sums of flamia.reduce.
 constexpr int64_t kPartialSums = 8;
 
@@ -414,6 +415,28 @@ void carryInTensorMemory(KernelOp kernel, JoinOp join) {
   }
 }
 
+/// Moves reductions, and extensions that only they need, to right behind what
+/// they reduce. In one segment with it they take its chunks in turn.
+void hoistReductions(RoleOp role) {
+  SmallVector<ReduceOp> reductions;
+  role.walk([&](ReduceOp op) { reductions.push_back(op); });
+  for (ReduceOp reduce : llvm::reverse(reductions)) {
+    Operation *source = reduce.getSource().getDefiningOp();
+    if (!source || source->getBlock() != reduce->getBlock())
+      continue;
+    reduce->moveAfter(source);
+    Operation *narrow = isa<arith::ExtFOp>(source)
+                            ? source->getOperand(0).getDefiningOp()
+                            : nullptr;
+    if (narrow && narrow->getBlock() == source->getBlock() &&
+        llvm::all_of(source->getUsers(), llvm::IsaPred<ReduceOp>)) {
+      source->moveAfter(narrow);
+      for (Operation *user : llvm::make_early_inc_range(source->getUsers()))
+        user->moveAfter(source);
+    }
+  }
+}
+
 struct SplitColumnsPass
     : public flamia::impl::SplitColumnsPassBase<SplitColumnsPass> {
   using SplitColumnsPassBase::SplitColumnsPassBase;
@@ -423,8 +446,15 @@ struct SplitColumnsPass
     int64_t vectorRoles =
         llvm::count_if(kernel.getOps<RoleOp>(),
                        [](RoleOp role) { return role.getWarps() == 4; });
-    limit = vectorRoles > 1 ? std::min<int64_t>(maxRegisters, kSharedRegisters)
-                            : int64_t(maxRegisters);
+    bool branches =
+        kernel.walk([](AnyDiffersOp) { return WalkResult::interrupt(); })
+            .wasInterrupted();
+    limit = maxRegisters;
+    if (vectorRoles > 1 || branches) {
+      limit = std::min(limit, kFewRegisters);
+      for (RoleOp role : kernel.getOps<RoleOp>())
+        hoistReductions(role);
+    }
     if (llvm::none_of(kernel.getOps<RoleOp>(), [&](RoleOp role) {
           return !planSegments(role, limit, false).empty();
         }))

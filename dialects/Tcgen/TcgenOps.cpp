@@ -98,6 +98,15 @@ LogicalResult FillScalesOp::verify() {
                    {{Space::Tmem, Layout::Scales}});
 }
 
+LogicalResult AnyDiffersOp::verify() {
+  auto type = cast<RankedTensorType>(getRow().getType());
+  if (type.getShape() == ArrayRef<int64_t>({128, 1}) &&
+      type.getElementType().isF32())
+    return success();
+  return emitOpError("expected a row vector tensor<128x1xf32>, but got ")
+         << type;
+}
+
 LogicalResult ChannelOp::verify() {
   auto check = [&](StringRef name, int64_t value) -> LogicalResult {
     if (value >= 1)

@@ -349,6 +349,20 @@ def JoinOp : Tcgen_Op<"join", [Pure]> {
   let hasVerifier = 1;
 }
 
+def AnyDiffersOp : Tcgen_Op<"any_differs", [Pure]> {
+  let summary = "whether a row vector differs from a constant in any row of the warp";
+  let description = [{
+    `vote.sync.any`: the same for all threads of a warp, but not for all warps of the role. So
+    only what each warp does for its own rows may depend on it. NaN differs from everything.
+
+    Example: `%b = tcgen.any_differs %alpha from 1.000000e+00 : tensor<128x1xf32>`
+  }];
+  let arguments = (ins Flamia_Tile:$row, F32Attr:$value);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$row `from` $value attr-dict `:` type($row)";
+  let hasVerifier = 1;
+}
+
 def WriteOp : Tcgen_Op<"write", [MemoryEffects<[MemWrite]>]> {
   let summary = "writes a tile, or a scaled tile's payload, from registers into a slot";
   let description = [{

@@ -121,6 +121,16 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
 
 // -----
 
+flamia.kernel @k(%x: memref<128x32xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<128x32xf32> -> tensor<128x32xf32>
+  // expected-error@+1 {{expected a row vector tensor<128x1xf32>, but got 'tensor<128x32xf32>'}}
+  %b = tcgen.any_differs %t from 1.0 : tensor<128x32xf32>
+  flamia.return
+}
+
+// -----
+
 flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>) parameters {} grid(1) {
   %a = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
   tcgen.role "mma" warps 1 {

@@ -46,6 +46,10 @@ flamia.kernel @products(%q: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0F
     tcgen.write %t8, %left[%free] : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
     // CHECK: tcgen.write_scales %[[T8]], %[[SMEM]][%{{.*}}] along cols
     tcgen.write_scales %t8, %smem[%free] along cols : !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<smem, scales, 2 x 128x4xf8E8M0FNU>
+    %c0_1 = arith.constant 0 : index
+    %row = flamia.load %o[%c0_1, %c0_1] : memref<?x128xf32> -> tensor<128x1xf32>
+    // CHECK: tcgen.any_differs %{{.*}} from 1.000000e+00 : tensor<128x1xf32>
+    %differs = tcgen.any_differs %row from 1.0 : tensor<128x1xf32>
     // CHECK: tcgen.fill_scales %[[TMEM]] byte 127
     // CHECK: tcgen.publish %{{.*}}[%{{.*}}] by threads
     tcgen.fill_scales %tmem byte 127 : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
