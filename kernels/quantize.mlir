@@ -7,6 +7,9 @@
 !tile = tensor<128x?xf32>
 !local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
 !block = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 32x32>
+!fp4 = !flamia.scaled<128x?, f4E2M1FN by f8E4M3FN per 1x16>
+!codes = memref<?x?x?xf4E2M1FN>
+!atoms = memref<?x?x?x512xf8E4M3FN>
 
 // Q and K: rotated, then one scale per token.
 flamia.kernel @quantize_token_local(
@@ -62,23 +65,30 @@ flamia.kernel @quantize_token_block(
 // Q, K and V in one launch, each read once. Along y the grid deals out heads: a
 // CTA has two query heads and its share of the key and value heads, so that with
 // fewer of these some CTAs have none. One loop after the other keeps loads in
-// flight (bench/h200/README.md compares shares of 1, 2 and 4).
+// flight (bench/h200/README.md compares shares of 1, 2 and 4). Format nvfp4 adds
+// E2M1 copies of Q and K, for scores, from the same rotation.
 flamia.kernel @quantize_qkv(
     %q: !input {flamia.dims = ["tokens", "heads", "head_dim"]},
     %k: !input {flamia.dims = ["tokens", "kv_heads", "head_dim"]},
     %v: !input {flamia.dims = ["tokens", "kv_heads", "head_dim"]}, %work: memref<?x4xi32>,
+    %q_global_scale: f32 {flamia.only = {format = "nvfp4"}}, %k_global_scale: f32 {flamia.only = {format = "nvfp4"}},
     %q_data: memref<?x?x?xf8E4M3FN> {flamia.workspace, flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {q = "<="}},
     %q_scale: memref<?x?x512xf8E8M0FNU> {flamia.workspace, flamia.dims = ["scale_tiles", "heads", "atom"]},
+    %q_fp4: !codes {flamia.only = {format = "nvfp4"}, flamia.workspace, flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {q = "<="}},
+    %q_fp4_scale: !atoms {flamia.only = {format = "nvfp4"}, flamia.workspace, flamia.dims = ["scale_tiles", "heads", "fp4_atoms", "atom"]},
     %k_data: memref<?x?x?xf8E4M3FN> {flamia.workspace, flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.depends = {k = "<="}},
     %k_scale: memref<?x?x512xf8E8M0FNU> {flamia.workspace, flamia.dims = ["scale_tiles", "kv_heads", "atom"]},
+    %k_fp4: !codes {flamia.only = {format = "nvfp4"}, flamia.workspace, flamia.dims = ["tokens", "kv_heads", "head_dim"], flamia.depends = {k = "<="}},
+    %k_fp4_scale: !atoms {flamia.only = {format = "nvfp4"}, flamia.workspace, flamia.dims = ["scale_tiles", "kv_heads", "fp4_atoms", "atom"]},
     %v_data: memref<?x?x?xf8E4M3FN> {flamia.workspace, flamia.dims = ["tokens", "kv_heads", "head_dim"]},
     %v_scale_rows: memref<?x?x512xf8E8M0FNU> {flamia.workspace, flamia.dims = ["scale_tiles", "kv_heads", "atom"]},
     %v_scale_cols: memref<?x?x512xf8E8M0FNU> {flamia.workspace, flamia.dims = ["scale_tiles", "kv_heads", "atom"]})
-    parameters {head_dim = [128, 64]}
+    parameters {head_dim = [128, 64], format = ["mxfp8", "nvfp4"]}
     grid(work[0], q[1] ceildiv 2) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
+  %nvfp4 = flamia.param "format" is "nvfp4" : i1
   %begin, %end, %tile, %scale_base = flamia.work_item %work : memref<?x4xi32>
   %offset = arith.muli %tile, %c128 : index
   %row = arith.addi %begin, %offset : index
@@ -106,6 +116,11 @@ flamia.kernel @quantize_qkv(
     %quantized = flamia.quantize %rotated : !tile -> !local
     flamia.store_payload %quantized, %q_data[%row, %head, %c0] limit %end : !local, memref<?x?x?xf8E4M3FN>
     flamia.store_scales %quantized, %q_scale[%scale_tile, %head] rows %rows along cols : !local, memref<?x?x512xf8E8M0FNU>
+    scf.if %nvfp4 {
+      %codes = flamia.quantize %rotated global_scale %q_global_scale : !tile -> !fp4
+      flamia.store_payload %codes, %q_fp4[%row, %head, %c0] limit %end : !fp4, !codes
+      flamia.store_scales %codes, %q_fp4_scale[%scale_tile, %head] rows %rows along cols : !fp4, !atoms
+    }
   }
   scf.for %head = %first_kv_head to %end_kv_head step %c1 {
     %bf16 = flamia.load %k[%row, %head, %c0] limit %end : !input -> tensor<128x?xbf16>
@@ -114,6 +129,11 @@ flamia.kernel @quantize_qkv(
     %quantized = flamia.quantize %rotated : !tile -> !local
     flamia.store_payload %quantized, %k_data[%row, %head, %c0] limit %end : !local, memref<?x?x?xf8E4M3FN>
     flamia.store_scales %quantized, %k_scale[%scale_tile, %head] rows %rows along cols : !local, memref<?x?x512xf8E8M0FNU>
+    scf.if %nvfp4 {
+      %codes = flamia.quantize %rotated global_scale %k_global_scale : !tile -> !fp4
+      flamia.store_payload %codes, %k_fp4[%row, %head, %c0] limit %end : !fp4, !codes
+      flamia.store_scales %codes, %k_fp4_scale[%scale_tile, %head] rows %rows along cols : !fp4, !atoms
+    }
   }
   scf.for %head = %first_kv_head to %end_kv_head step %c1 {
     %bf16 = flamia.load %v[%row, %head, %c0] limit %end : !input -> tensor<128x?xbf16>

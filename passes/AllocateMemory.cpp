@@ -38,6 +38,24 @@ int64_t flamia::stagedSpan(Type tile) {
   return bytes == 64 || bytes == 32 ? bytes : 0;
 }
 
+int64_t flamia::widestSpan(KernelOp kernel) {
+  int64_t bytes = 0;
+  kernel.walk([&](Operation *op) {
+    if (isa<StoreOp, StorePayloadOp>(op))
+      bytes = std::max(bytes, stagedSpan(op->getOperand(0).getType()));
+  });
+  return bytes;
+}
+
+bool flamia::roundsWhereStored(QuantizeOp op) {
+  return (op.getGlobalScale() || !op.getSource().hasOneUse()) &&
+         !op.getExponent() &&
+         llvm::all_of(op->getUsers(), [&](Operation *user) {
+           return isa<StorePayloadOp, StoreScalesOp>(user) &&
+                  user->getBlock() == op->getBlock();
+         });
+}
+
 namespace {
 
 constexpr int64_t kSmemLimit = 232448;
@@ -267,12 +285,7 @@ struct AllocateMemoryPass
   static int64_t stagingBytes(KernelOp kernel) {
     if (!isStreaming(kernel) || kernel.getOps<RoleOp>().empty())
       return 0;
-    int64_t bytes = 0;
-    kernel.walk([&](Operation *op) {
-      if (isa<StoreOp, StorePayloadOp>(op))
-        bytes = std::max(bytes, stagedSpan(op->getOperand(0).getType()));
-    });
-    return 128 * bytes;
+    return 128 * widestSpan(kernel);
   }
 
   /// Bytes of all buffers, rounded up for the barriers behind them.

@@ -107,6 +107,7 @@ LogicalResult KernelLowering::collect() {
               llvm::all_of(kernel.getGrid(), llvm::IsaPred<ArrayAttr>);
   if (auto attr = kernel->getAttrOfType<IntegerAttr>(kStagingOffset))
     stagingOffset = attr.getInt();
+  stagingSpan = widestSpan(kernel);
   // Barriers follow the buffers, in the room that flamia-allocate-memory left.
   if (auto attr = kernel->getAttrOfType<IntegerAttr>("tcgen.barrier_offset"))
     bufferBytes = attr.getInt();
@@ -614,7 +615,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](QuantizeOp o) { return lowerQuantize(o); })
       .Case([&](RoundLikeOp o) { return lowerRoundLike(o); })
       .Case([&](ExponentsOp o) { return lowerExponents(o), success(); })
-      .Case([&](PayloadOp o) { return lowerPayload(o), success(); })
+      .Case([&](PayloadOp o) { return lowerPayload(o); })
       .Case([&](Pow2Op o) { return lowerPow2(o), success(); })
       .Case([&](LoadExponentsOp o) { return lowerLoadExponents(o); })
       .Case([&](StoreExponentsOp o) { return lowerStoreExponents(o); })

@@ -250,12 +250,20 @@ private:
   LogicalResult lowerQuantize(QuantizeOp op);
   LogicalResult lowerRoundLike(RoundLikeOp op);
 
+  //===--- NVFP4: ConvertFlamiaToNVVMNvfp4.cpp ----------------------------===//
+  LogicalResult lowerQuantizeNvfp4(QuantizeOp op, llvm::ArrayRef<Value> x);
+  llvm::SmallVector<Value> nvfp4Scales(QuantizeOp op, llvm::ArrayRef<Value> x);
+  llvm::SmallVector<Value> nvfp4Words(QuantizeOp op, llvm::ArrayRef<Value> x,
+                                      llvm::ArrayRef<Value> scaleWords,
+                                      int64_t block);
+  Value nvfp4Word(llvm::ArrayRef<Value> x, Value divisor, Value perDivisor);
+
   //===--- Scale bytes as numbers: ConvertFlamiaToNVVMExponents.cpp -------===//
   Value exponentOfByte(Value byte);
   /// `shift` (f32) may be null.
   Value shiftByte(Value byte, Value shift, int64_t shiftBy);
   void lowerExponents(ExponentsOp op);
-  void lowerPayload(PayloadOp op);
+  LogicalResult lowerPayload(PayloadOp op);
   void lowerPow2(Pow2Op op);
   LogicalResult lowerLoadExponents(LoadExponentsOp op);
   LogicalResult lowerStoreExponents(StoreExponentsOp op);
@@ -282,8 +290,12 @@ private:
   LogicalResult lowerStore(Operation *op, Value value, Type element,
                            int64_t rows, int64_t cols, Value target,
                            mlir::OperandRange indices, Value limit);
-  void storeStaged(Value target, mlir::OperandRange indices,
-                   llvm::ArrayRef<Value> values, int64_t span, Value limit);
+  /// i32 words of the thread's row, from the first on, made where they are
+  /// asked for.
+  using RowWords = llvm::function_ref<llvm::SmallVector<Value>(int64_t first,
+                                                               int64_t count)>;
+  void storeStaged(Value target, mlir::OperandRange indices, RowWords words,
+                   int64_t rowBytes, int64_t span, Value limit);
   LogicalResult lowerStoreScales(StoreScalesOp op);
   /// Stores a row vector along columns.
   LogicalResult lowerStoreLine(StoreOp op, TransposeOp line);
@@ -349,11 +361,18 @@ private:
   } bounds;
   bool usesDrain = false, reducesRows = false;
   Value drainParity; ///< alloca
+  /// Payloads that are rounded where they are stored: makes a block's words.
+  struct Deferred {
+    std::function<llvm::SmallVector<Value>(int64_t block)> round;
+    int64_t wordsOfBlock = 1;
+  };
+  llvm::DenseMap<Value, Deferred> deferred;
   int64_t bufferBytes = 0, barrierBytes = 0, smemBytes = 0, tmemColumns = 0;
   /// CTAs count along the program's y first. Tensors are row-major, so CTAs
   /// that run at the same time then read and write whole pages of memory.
   bool swapsGrid = false;
   int64_t stagingOffset = -1; ///< passes/Staging.h; -1 without it
+  int64_t stagingSpan = 0;
   int64_t threads = 128;
   /// Registers of a thread with vector code and of others, where the warpgroups
   /// share them unequally; else 0.
@@ -375,10 +394,10 @@ struct TileInfo {
   int64_t rows, cols;
   Type element;
   bool isScaled;
-  /// 16- or 8-bit elements in more than one column are packed in words.
+  /// 16-, 8- or 4-bit elements in more than one column are packed in words.
   bool isPacked() const {
     return cols > 1 && element.getIntOrFloatBitWidth() <= 16 &&
-           element.getIntOrFloatBitWidth() >= 8;
+           element.getIntOrFloatBitWidth() >= 4;
   }
 };
 bool isTile(Type type);

@@ -48,10 +48,14 @@ void KernelLowering::lowerExponents(ExponentsOp op) {
   set(op.getResult(), exponentOfByte(byte));
 }
 
-void KernelLowering::lowerPayload(PayloadOp op) {
+LogicalResult KernelLowering::lowerPayload(PayloadOp op) {
   TileInfo tile = tileInfo(op.getSource().getType());
+  if (isa<Float4E2M1FNType>(tile.element))
+    return unsupported(op, "expected payloads of 8-bit elements, but got ")
+           << op.getSource().getType();
   set(op.getResult(),
       e.fromElements(unpack(values.lookup(op.getSource())[0], tile.element)));
+  return success();
 }
 
 /// 2^x as the product of two normal powers: exact where it is representable,

@@ -34,8 +34,9 @@ LogicalResult KernelLowering::checkAccess(Operation *op, Value memref,
   if (type.getElementType() != element)
     return unsupported(op, "tile and tensor elements differ: ")
            << element << " and " << type.getElementType();
-  // TMA copies packed elements as bytes.
-  if (element.getIntOrFloatBitWidth() < 8 && !isa<tcgen::TmaLoadOp>(op))
+  // TMA and payload stores move packed elements as bytes.
+  if (element.getIntOrFloatBitWidth() < 8 &&
+      !isa<tcgen::TmaLoadOp, StorePayloadOp>(op))
     return unsupported(op, "expected elements of whole bytes, but got ")
            << element;
   // The launch knows extents only, so what is wrong for all of them is found
@@ -60,7 +61,10 @@ Value KernelLowering::globalOffset(Value memref, ArrayRef<Value> indices) {
     for (size_t d = 1; d < indices.size(); ++d)
       offset = e.add(e.mul(offset, dimParam(memref, d)), indices[d]);
   }
-  return e.mulC(offset, type.getElementTypeBitWidth() / 8);
+  // Two packed elements are a byte; an access starts at a whole one.
+  int64_t bits = type.getElementTypeBitWidth();
+  return bits < 8 ? e.shr(offset, llvm::Log2_64(8 / bits))
+                  : e.mulC(offset, bits / 8);
 }
 
 Value KernelLowering::globalPointer(Value memref, ArrayRef<Value> indices) {
@@ -81,19 +85,20 @@ Value KernelLowering::rowPointer(Value memref, OperandRange indices,
 std::pair<int64_t, bool>
 KernelLowering::accessWidth(Value memref, OperandRange indices, int64_t cols) {
   auto type = cast<MemRefType>(memref.getType());
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  int64_t bits = type.getElementTypeBitWidth();
+  int64_t bytes = std::max<int64_t>(1, bits / 8);
   int64_t extent = type.getShape().back();
   APInt column;
   bool known = matchPattern(indices.back(), m_ConstantInt(&column));
   if (!known || ShapedType::isDynamic(extent) ||
       column.getSExtValue() + cols > extent)
     return {bytes, true};
-  int64_t width = std::gcd<int64_t>(16, cols * bytes);
-  width = std::gcd(width, column.getSExtValue() * bytes);
+  int64_t width = std::gcd<int64_t>(16 * 8, cols * bits);
+  width = std::gcd(width, column.getSExtValue() * bits);
   // A launch refuses strides that are not multiples of 16 bytes.
   if (type.getRank() > 1 && !isStrided(type))
-    width = std::gcd(width, extent * bytes);
-  return {width, false};
+    width = std::gcd(width, extent * bits);
+  return {width / 8, false};
 }
 
 Value KernelLowering::rowInRange(Value memref, OperandRange indices,
@@ -198,8 +203,25 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
     return failure();
   params[cast<BlockArgument>(target).getArgNumber()].written = true;
   auto [width, check] = accessWidth(target, indices, cols);
-  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  int64_t bits = element.getIntOrFloatBitWidth(), bytes = bits / 8;
+  if (bits < 8 && (check || width < 4))
+    return unsupported(op, "expected rows of packed elements that lie inside "
+                           "the tensor and are a multiple of 4 bytes, but "
+                           "got ")
+           << cols << " columns";
   Value pointer = rowPointer(target, indices, rows);
+  // Words of a payload that is rounded here are made in order, once each.
+  auto late = deferred.find(op->getOperand(0));
+  SmallVector<Value> made;
+  auto wordsOf = [&](int64_t first, int64_t count) {
+    if (late == deferred.end() && made.empty())
+      for (Value word : e.elements(value))
+        made.push_back(e.bitcast(word, e.i32()));
+    while (int64_t(made.size()) < first + count)
+      made.append(
+          late->second.round(int64_t(made.size()) / late->second.wordsOfBlock));
+    return SmallVector<Value>(ArrayRef(made).slice(first, count));
+  };
   auto storeOne = [&](Value stored, int64_t offset, int64_t align) {
     LLVM::StoreOp::create(e.b, e.loc, stored, e.gep(pointer, offset), align);
   };
@@ -212,15 +234,13 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
   auto storeRow = [&, width = width, check = check] {
     if (cols == 1)
       return storeColumn(0, value);
-    SmallVector<Value> words = e.elements(value);
     if (width >= 4 && !check) {
-      for (Value &word : words)
-        word = e.bitcast(word, e.i32());
-      size_t step = width / 4;
-      for (size_t i = 0; i < words.size(); i += step)
-        storeOne(e.fromElements(ArrayRef(words).slice(i, step)), 4 * i, width);
+      int64_t step = width / 4;
+      for (int64_t i = 0; 32 * i < cols * bits; i += step)
+        storeOne(e.fromElements(wordsOf(i, step)), 4 * i, width);
       return;
     }
+    SmallVector<Value> words = e.elements(value);
     if (bytes == 4) {
       for (auto [col, word] : llvm::enumerate(words))
         storeColumn(col, e.bitcast(word, e.i32()));
@@ -234,7 +254,7 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
     }
   };
   if (span && !check && width == 16 && stagingOffset >= 0) {
-    storeStaged(target, indices, e.elements(value), span, limit);
+    storeStaged(target, indices, wordsOf, cols * bits / 8, span, limit);
     return success();
   }
   Value inRange = rowInRange(target, indices, rows, limit);
@@ -276,26 +296,32 @@ LogicalResult KernelLowering::lowerStoreLine(StoreOp op, TransposeOp line) {
 /// bytes of each at a time. Rows are swizzled as in operand images, so that
 /// neither the writes by rows nor the reads by lines meet a bank twice.
 void KernelLowering::storeStaged(Value target, OperandRange indices,
-                                 ArrayRef<Value> values, int64_t span,
+                                 RowWords words, int64_t rowBytes, int64_t span,
                                  Value limit) {
-  SmallVector<Value> words;
-  for (Value value : values)
-    words.push_back(e.bitcast(value, e.i32()));
   int64_t chunks = span / 16, rowsAtOnce = 32 / chunks;
-  int64_t rowBytes = 4 * int64_t(words.size());
   Value group = e.andi(warp, e.c32(3));
-  Value room =
-      e.add(e.addC(base(smemBase), stagingOffset), e.mulC(group, 32 * span));
-  // Alignment to 1024 bytes makes bits 7.. of an offset those of the row.
-  auto place = [&](Value rowInWarp, Value column) {
-    Value offset = e.mulC(rowInWarp, span);
-    Value flip = e.andi(e.shr(offset, 3), e.c32(span - 16));
-    return e.intToPtr(e.add(room, e.add(offset, e.xori(column, flip))), Shared);
+  Value room = e.add(e.addC(base(smemBase), stagingOffset),
+                     e.mulC(group, 32 * stagingSpan));
+  // Row r of the warp lies at r * span, its 16-byte chunks exchanged by an
+  // exclusive or with this; alignment to 1024 bytes makes a row's bits those of
+  // its address. flip(r + s) = flip(r) ^ flip(s) where r and s share no bit.
+  auto flip = [&](int64_t row) { return row * span / 8 & (span - 16); };
+  auto flipOf = [&](Value row) {
+    return e.andi(e.shr(e.mulC(row, span), 3), e.c32(span - 16));
+  };
+  auto at = [&](Value address, int64_t bits, int64_t offset) {
+    Value place = e.addC(e.xori(address, e.c32(bits)), offset);
+    return e.intToPtr(place, Shared);
   };
 
   // What this thread stores: a chunk of every rowsAtOnce-th row.
   Value myRow = e.shr(lane, llvm::Log2_64(chunks));
   Value myColumn = e.shl(e.andi(lane, e.c32(chunks - 1)), 4);
+  Value from =
+      e.add(e.add(room, e.mulC(myRow, span)), e.xori(myColumn, flipOf(myRow)));
+  Value to = e.add(e.add(room, e.mulC(lane, span)), flipOf(lane));
+  // In place, or LLVM would keep an address for each access through loops.
+  SmallVector<Value> places = e.inPlace({to, from});
   SmallVector<Value> lowered;
   for (Value index : indices)
     lowered.push_back(i64(index));
@@ -318,17 +344,16 @@ void KernelLowering::storeStaged(Value target, OperandRange indices,
     // Earlier reads of the room come first.
     NVVM::SyncWarpOp::create(e.b, e.loc, e.c32(-1));
     for (int64_t byte = 0; byte < span; byte += 16)
-      LLVM::StoreOp::create(
-          e.b, e.loc, e.vectorOf(ArrayRef(words).slice((slab + byte) / 4, 4)),
-          place(lane, e.c32(byte)), 16);
+      LLVM::StoreOp::create(e.b, e.loc, e.vectorOf(words((slab + byte) / 4, 4)),
+                            at(places[0], byte, 0), 16);
     NVVM::SyncWarpOp::create(e.b, e.loc, e.c32(-1));
-    Value at = e.gep(pointer, slab);
+    Value line = e.gep(pointer, slab);
     for (int64_t first = 0; first < 32; first += rowsAtOnce) {
       Value chunk = e.op<LLVM::LoadOp>(
-          e.vec(4, e.i32()), place(e.addC(myRow, first), myColumn), 16);
+          e.vec(4, e.i32()), at(places[1], flip(first), first * span), 16);
       e.ifThen(e.cmp(arith::CmpIPredicate::sgt, left, e.c32(first)),
-               [&] { LLVM::StoreOp::create(e.b, e.loc, chunk, at, 16); });
-      at = e.gep(at, step);
+               [&] { LLVM::StoreOp::create(e.b, e.loc, chunk, line, 16); });
+      line = e.gep(line, step);
     }
   }
 }
@@ -337,24 +362,27 @@ void KernelLowering::storeStaged(Value target, OperandRange indices,
 // Scale atoms
 //===----------------------------------------------------------------------===//
 
-/// An atom holds one byte for 32 elements along the contraction: blocks must
-/// not be finer.
+/// An atom holds one byte for 32 elements along the contraction, or 16 of
+/// NVFP4: blocks must not be finer.
 LogicalResult KernelLowering::checkAtomBlocks(Operation *op, ScaledType type,
                                               Axis along) {
   int64_t block =
       along == Axis::Cols ? type.getBlockCols() : type.getBlockRows();
+  int64_t unit = getScaleUnit(type.getScaleType());
   // Along rows a thread writes the bytes of 32 columns with one block each.
-  if (block % 32 != 0 || (along == Axis::Rows && type.getBlockCols() % 32 != 0))
-    return unsupported(op, "expected scale blocks of a multiple of 32 elements "
-                           "along ")
-           << stringifyAxis(along) << ", but got " << type;
+  if (block % unit != 0 ||
+      (along == Axis::Rows && (unit != 32 || type.getBlockCols() % 32 != 0)))
+    return unsupported(op, "expected scale blocks of a multiple of ")
+           << unit << " elements along " << stringifyAxis(along) << ", but got "
+           << type;
   return success();
 }
 
 Value KernelLowering::scaleByte(ScaledType type, Value scales, int64_t block) {
-  if (32 * block >= type.getCols())
-    return e.c32(127);
-  return e.extract(scales, 32 * block / type.getBlockCols());
+  int64_t unit = getScaleUnit(type.getScaleType());
+  if (unit * block >= type.getCols())
+    return e.c32(unit == 32 ? 127 : 0);
+  return e.extract(scales, unit * block / type.getBlockCols());
 }
 
 /// Calls `store` with the parts of the atoms that this thread writes: row
@@ -370,12 +398,13 @@ void KernelLowering::forEachAtomPart(
   };
   if (along == Axis::Cols) {
     Value offset = e.add(laneOffset, e.shl(group, 2));
-    for (int64_t first = 0; 32 * first < type.getCols(); first += 4) {
+    int64_t unit = getScaleUnit(type.getScaleType());
+    for (int64_t first = 0; unit * first < type.getCols(); first += 4) {
       Value word = scaleByte(type, scales, first);
       for (int64_t i = 1; i < 4; ++i)
         word = e.ori(word, e.shl(scaleByte(type, scales, first + i), 8 * i));
       if (rowLimit)
-        word = e.select(counts(row), word, e.c32(0x7F7F7F7F));
+        word = e.select(counts(row), word, e.c32(unit == 32 ? 0x7F7F7F7F : 0));
       store(0, first / 4, offset, word);
     }
     return;
@@ -393,11 +422,13 @@ LogicalResult KernelLowering::lowerStoreScales(StoreScalesOp op) {
   auto type = cast<ScaledType>(op.getValue().getType());
   Value target = op.getTarget();
   auto memref = cast<MemRefType>(target.getType());
-  if (!isa<BlockArgument>(target) || memref.getRank() != 3 ||
-      memref.getDimSize(2) != 512 || op.getIndices().size() != 2 ||
+  bool hasAtoms = isa<Float8E4M3FNType>(type.getScaleType());
+  if (!isa<BlockArgument>(target) || memref.getRank() != (hasAtoms ? 4 : 3) ||
+      memref.getShape().back() != 512 || op.getIndices().size() != 2 ||
       memref.getElementType() != type.getScaleType())
-    return unsupported(op, "expected a kernel argument [tiles, heads, 512] of ")
-           << type.getScaleType() << " at [tile, head], but got " << memref;
+    return unsupported(op, "expected a kernel argument [tiles, heads, ")
+           << (hasAtoms ? "atoms, " : "") << "512] of " << type.getScaleType()
+           << " at [tile, head], but got " << memref;
   if (failed(checkAtomBlocks(op, type, op.getAlong())))
     return failure();
   params[cast<BlockArgument>(target).getArgNumber()].written = true;
@@ -405,10 +436,13 @@ LogicalResult KernelLowering::lowerStoreScales(StoreScalesOp op) {
   forEachAtomPart(
       type, values.lookup(op.getValue())[1], op.getAlong(), i64(op.getRows()),
       [&](int64_t rowGroup, int64_t blockGroup, Value offset, Value value) {
-        Value atom =
-            globalPointer(target, {e.addC(tile, rowGroup),
-                                   e.addC(head, blockGroup), e.toI64(offset)});
-        LLVM::StoreOp::create(e.b, e.loc, value, atom,
+        SmallVector<Value> place = {e.addC(tile, rowGroup), head};
+        if (hasAtoms)
+          place.push_back(e.c64(blockGroup));
+        else
+          place.back() = e.addC(head, blockGroup);
+        place.push_back(e.toI64(offset));
+        LLVM::StoreOp::create(e.b, e.loc, value, globalPointer(target, place),
                               value.getType().getIntOrFloatBitWidth() / 8);
       });
   return success();

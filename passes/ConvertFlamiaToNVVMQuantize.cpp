@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/ConvertFlamiaToNVVM.h"
+#include "passes/Staging.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -119,6 +120,8 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     if (including)
       including = e.select(counts, including, zero);
   }
+  if (op.getGlobalScale())
+    return lowerQuantizeNvfp4(op, x);
   Value shift = op.getShift() ? get(op.getShift()) : Value();
   int64_t shiftBy = int32_t(op.getShiftBy().value_or(0));
   auto shifted = [&](Value byte) {
@@ -145,10 +148,19 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     return unsupported(op, "expected scale blocks that one warp's 32 rows "
                            "hold, but got ")
            << blockRows << " rows";
-  SmallVector<Value> words, bytes;
+  SmallVector<Value> words, bytes, factors, finite;
+  auto roundWord = [this, type](ArrayRef<Value> row, Value factor,
+                                Value isFinite, int64_t word) {
+    SmallVector<Value> part(row.slice(4 * word, 4));
+    for (Value &value : part)
+      value = e.op<arith::MulFOp>(value, factor);
+    Value packed = e.elements(pack(part, type.getElementType()))[0];
+    return e.select(isFinite, packed, e.c32(0));
+  };
+  bool isDeferred = roundsWhereStored(op);
   int64_t zeroByte = blockRows == 1 ? 0 : 127;
   for (int64_t block = 0; block < blocks; ++block) {
-    MutableArrayRef<Value> part(&x[block * blockCols], blockCols);
+    ArrayRef<Value> part(&x[block * blockCols], blockCols);
     // The larger magnitude and NaN before all, in one instruction. Magnitudes
     // order like their bits, NaN above infinity above all others.
     Value largest;
@@ -175,15 +187,27 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
         e.addC(exponent, -maxExponent(type.getElementType())), e.c32(0));
     // byte <= 247, so 2^(127 - byte) is a normal number.
     Value factor = e.bitcast(e.shl(e.sub(e.c32(254), byte), 23), e.f32());
-    for (Value &value : part)
-      value = e.op<arith::MulFOp>(value, factor);
     Value isFinite = e.cmp(arith::CmpIPredicate::ult, amax, e.c32(0x7F800000));
-    for (Value word : e.elements(pack(part, type.getElementType())))
-      words.push_back(e.select(isFinite, word, e.c32(0)));
+    factors.push_back(factor);
+    finite.push_back(isFinite);
+    if (!isDeferred)
+      for (int64_t col = 0; col < blockCols; col += 4)
+        words.push_back(
+            roundWord(x, factor, isFinite, (block * blockCols + col) / 4));
     if (zeroByte != 0)
       byte = e.select(e.cmp(arith::CmpIPredicate::eq, amax, e.c32(0)),
                       e.c32(zeroByte), byte);
     bytes.push_back(shifted(e.select(isFinite, byte, e.c32(255))));
+  }
+  if (isDeferred) {
+    auto round = [=](int64_t word) {
+      int64_t block = 4 * word / blockCols;
+      return SmallVector<Value>{
+          roundWord(x, factors[block], finite[block], word)};
+    };
+    deferred[op.getResult()] = {round, /*wordsOfBlock=*/1};
+    values[op.getResult()] = {Value(), e.vectorOf(bytes)};
+    return success();
   }
   // Quantized now, not where the words are written: the f32 values take four
   // times their registers.
@@ -195,6 +219,10 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
 LogicalResult KernelLowering::lowerRoundLike(RoundLikeOp op) {
   SmallVector<Value> x = e.elements(get(op.getSource()));
   Type element = tileInfo(op.getLike().getType()).element;
+  if (isa<Float4E2M1FNType>(element))
+    return unsupported(op, "expected 'like' to have a static exponent, but "
+                           "got ")
+           << op.getLike().getType();
   if (isa<ScaledType>(op.getLike().getType())) {
     // A static exponent: every block has the same byte.
     Value byte = e.extract(values.lookup(op.getLike())[1], 0);

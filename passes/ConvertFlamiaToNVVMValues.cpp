@@ -176,19 +176,15 @@ LogicalResult KernelLowering::checkTiles(Operation *op) {
       return unsupported(op, "expected rows of at most ")
              << kMaxCols << " columns, but got " << type;
     if (!isa<Float32Type, BFloat16Type, Float16Type, Float8E4M3FNType,
-             Float8E5M2Type>(tile.element) &&
+             Float8E5M2Type, Float4E2M1FNType>(tile.element) &&
         !tile.element.isInteger(1) && !tile.element.isInteger(32))
       return unsupported(op, "expected elements of type f32, bf16, f16, "
-                             "f8E4M3FN, f8E5M2, i1 or i32, but got ")
+                             "f8E4M3FN, f8E5M2, f4E2M1FN, i1 or i32, but got ")
              << type;
     int64_t bits = tile.element.getIntOrFloatBitWidth();
     if ((tile.isPacked() && tile.cols * bits % 32 != 0) ||
         (tile.cols == 1 && bits == 8))
       return unsupported(op, "expected rows of whole 32-bit words, but got ")
-             << type;
-    auto scaled = dyn_cast<ScaledType>(type);
-    if (scaled && !isa<Float8E8M0FNUType>(scaled.getScaleType()))
-      return unsupported(op, "expected scales of type f8E8M0FNU, but got ")
              << type;
     return success();
   };

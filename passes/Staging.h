@@ -11,7 +11,7 @@
 #ifndef FLAMIA_PASSES_STAGING_H
 #define FLAMIA_PASSES_STAGING_H
 
-#include "mlir/IR/Types.h"
+#include "dialects/Flamia/Flamia.h"
 
 namespace flamia {
 
@@ -22,6 +22,15 @@ constexpr llvm::StringLiteral kStagingOffset = "tcgen.staging_offset";
 /// Bytes of a tile's rows that are staged at a time: 128, 64 or 32, or 0 for
 /// tiles that go to global memory directly.
 int64_t stagedSpan(mlir::Type tile);
+
+/// The widest span of a kernel's stores: each warp has room for 32 rows of it,
+/// whatever span it stores, so that warps never share any.
+int64_t widestSpan(KernelOp kernel);
+
+/// Whether the payload is rounded on its way to global memory: only the scales
+/// wait in registers beside the elements, where other code needs these too, and
+/// in NVFP4, whose rounding is long.
+bool roundsWhereStored(QuantizeOp op);
 
 } // namespace flamia
 

@@ -344,8 +344,15 @@ LogicalResult QuantizeOp::verify() {
   if (!sameShape(getSource().getType(), type))
     return emitOpError("expected the result to have the extents of ")
            << getSource().getType() << ", but got " << type;
-  if (!isa<Float8E8M0FNUType>(type.getScaleType()))
-    return emitOpError("expected scale type f8E8M0FNU, but got ")
+  bool isNvfp4 = isa<Float8E4M3FNType>(type.getScaleType());
+  if (isNvfp4 != bool(getGlobalScale()))
+    return emitOpError(isNvfp4 ? "expected a 'global_scale' for scale type "
+                               : "expected no 'global_scale' for scale type ")
+           << type.getScaleType();
+  if (isNvfp4 &&
+      (getIncluding() || getExponent() || getShift() || getShiftBy()))
+    return emitOpError("expected no 'including', 'exponent', 'shift' or "
+                       "'shift_by' for scale type ")
            << type.getScaleType();
   if (std::optional<uint32_t> exponent = getExponent();
       exponent && (int32_t(*exponent) < -127 || int32_t(*exponent) > 127))

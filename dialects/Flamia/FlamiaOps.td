@@ -410,6 +410,12 @@ def QuantizeOp : Flamia_Op<"quantize", [AttrSizedOperandSegments, Pure]> {
     once, after both. `shift` holds integers, one for all rows or one for each (then a block
     has one row); a NaN there gives byte 255, and byte 255 stays 255.
 
+    NVFP4 (f4E2M1FN by f8E4M3FN) takes a second-level scale `global_scale g`, from 2^-32 to
+    2^32, and none of the other options but `rows`. In f32 steps, each rounded:
+    s = `amax / 6 / g` to nearest even UE4M3, saturating at 448; payload
+    `x / (s * g)` to nearest even, saturating at 6. s = 0 gives payload 0, a NaN or Inf in
+    the block s = 0x7F (NaN) and payload 0. g is a scalar and so cannot come from a tile.
+
     Examples:
 
     ```mlir
@@ -421,16 +427,20 @@ def QuantizeOp : Flamia_Op<"quantize", [AttrSizedOperandSegments, Pure]> {
        -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
     %ds8 = flamia.quantize %ds shift(%e : tensor<1x1xf32>) shift_by -8 : tensor<128x128xf32>
        -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+    %q4 = flamia.quantize %q global_scale %g : tensor<128x128xf32>
+       -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
     ```
   }];
   let arguments = (ins Flamia_F32Tile:$source, Optional<Index>:$rows,
     Optional<Flamia_F32Tile>:$including, OptionalAttr<I32Attr>:$exponent,
-    Optional<Flamia_F32Tile>:$shift, OptionalAttr<I32Attr>:$shift_by);
+    Optional<Flamia_F32Tile>:$shift, OptionalAttr<I32Attr>:$shift_by,
+    Optional<F32>:$global_scale);
   let results = (outs Flamia_Scaled:$result);
   let assemblyFormat = [{
     $source (`rows` $rows^)? (`including` `(` $including^ `:` type($including) `)`)?
     (`exponent` $exponent^)? (`shift` `(` $shift^ `:` type($shift) `)`)?
-    (`shift_by` $shift_by^)? attr-dict `:` type($source) `->` qualified(type($result))
+    (`shift_by` $shift_by^)? (`global_scale` $global_scale^)? attr-dict
+    `:` type($source) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
 }

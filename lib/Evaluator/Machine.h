@@ -87,6 +87,7 @@ private:
   mlir::LogicalResult runTranspose(TransposeOp op);
   mlir::LogicalResult runDot(DotOp op);
   mlir::LogicalResult runQuantize(QuantizeOp op);
+  mlir::LogicalResult runQuantizeNvfp4(QuantizeOp op);
   mlir::LogicalResult runRoundLike(RoundLikeOp op);
   mlir::LogicalResult runHadamard(HadamardOp op);
   mlir::LogicalResult runBroadcast(BroadcastOp op);

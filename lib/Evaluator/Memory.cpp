@@ -252,16 +252,19 @@ LogicalResult Machine::runStoreScales(StoreScalesOp op) {
   Buffer &target = *slot(op.getTarget()).buffer;
   bool alongCols = op.getAlong() == Axis::Cols;
   int64_t rows = value.type.getRows(), cols = value.type.getCols();
+  int64_t unit = getScaleUnit(value.type.getScaleType());
+  uint8_t padding = unit == 32 ? numerics::e8m0One : 0;
   // The whole of every atom is written: extents are rounded up to 128 operand
   // rows and four blocks.
-  auto roundUp = [](int64_t extent) { return (extent + 127) / 128 * 128; };
+  int64_t allRows = llvm::alignTo(rows, alongCols ? 128 : 4 * unit);
+  int64_t allCols = llvm::alignTo(cols, alongCols ? 4 * unit : 128);
   int64_t own = integer(op.getRows());
-  return forEachAtomByte(op, target, indices, op.getAlong(), 32, roundUp(rows),
-                         roundUp(cols), alongCols ? 1 : 32, alongCols ? 32 : 1,
+  return forEachAtomByte(op, target, indices, op.getAlong(), unit, allRows,
+                         allCols, alongCols ? 1 : unit, alongCols ? unit : 1,
                          [&](int64_t r, int64_t c, uint8_t &byte) {
                            bool exists = r < rows && c < cols && r < own;
                            byte = exists ? value.scales[value.scaleIndex(r, c)]
-                                         : numerics::e8m0One;
+                                         : padding;
                          });
 }
 

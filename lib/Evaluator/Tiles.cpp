@@ -134,12 +134,45 @@ static uint8_t shifted(uint8_t byte, float shift, int64_t shiftBy) {
   return uint8_t(std::clamp<int64_t>(byte + whole + shiftBy, 0, 254));
 }
 
-LogicalResult Machine::runQuantize(QuantizeOp op) {
+/// NVFP4. Division by division, as lib/Numerics has it.
+LogicalResult Machine::runQuantizeNvfp4(QuantizeOp op) {
   const Tile &from = tile(op.getSource());
   ScaledType type = op.getResult().getType();
-  if (!isa<Float8E8M0FNUType>(type.getScaleType()))
-    return emitError(op.getLoc(), "expected scale type f8E8M0FNU, but got ")
-           << type.getScaleType();
+  ScaledTile to(type);
+  float global = slot(op.getGlobalScale()).number;
+  if (std::string error = numerics::checkGlobalScale(global); !error.empty())
+    return emitError(op.getLoc(), error);
+  int64_t own = op.getRows() ? integer(op.getRows()) : from.rows;
+  own = std::clamp<int64_t>(own, 0, from.rows);
+  for (int64_t r0 = 0; r0 < from.rows; r0 += type.getBlockRows())
+    for (int64_t c0 = 0; c0 < from.cols; c0 += type.getBlockCols()) {
+      int64_t rowEnd = std::min(r0 + type.getBlockRows(), own);
+      int64_t colEnd = c0 + type.getBlockCols();
+      float amax = 0;
+      bool finite = true;
+      for (int64_t r = r0; r < rowEnd; ++r)
+        for (int64_t c = c0; c < colEnd; ++c) {
+          finite &= std::isfinite(from.at(r, c));
+          amax = std::max(amax, std::fabs(from.at(r, c)));
+        }
+      uint8_t &byte = to.scales[to.scaleIndex(r0, c0)];
+      byte = finite ? numerics::floatToUE4M3(amax / numerics::e2m1Max / global)
+                    : numerics::ue4m3NaN;
+      float scale = numerics::ue4m3ToFloat(byte) * global;
+      for (int64_t r = r0; finite && scale != 0 && r < rowEnd; ++r)
+        for (int64_t c = c0; c < colEnd; ++c)
+          to.payload[size_t(r * from.cols + c)] =
+              numerics::floatToE2M1(from.at(r, c) / scale);
+    }
+  setScaled(op.getResult(), std::move(to));
+  return success();
+}
+
+LogicalResult Machine::runQuantize(QuantizeOp op) {
+  if (op.getGlobalScale())
+    return runQuantizeNvfp4(op);
+  const Tile &from = tile(op.getSource());
+  ScaledType type = op.getResult().getType();
   ScaledTile to(type);
   int64_t own = op.getRows() ? integer(op.getRows()) : from.rows;
   own = std::clamp<int64_t>(own, 0, from.rows);

@@ -1,6 +1,7 @@
 //===- Segments.cpp - Vector code that needs too many registers -----------===//
 
 #include "passes/Columns/Segments.h"
+#include "passes/Staging.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -38,8 +39,14 @@ static int64_t registersOf(Value value) {
   Type element = scaled ? scaled.getElementType()
                         : cast<RankedTensorType>(type).getElementType();
   int64_t bits = element.getIntOrFloatBitWidth();
-  int64_t words = bits >= 8 ? cols * bits / 32 : cols;
-  return scaled ? words + cols / scaled.getBlockCols() : words;
+  int64_t words = bits >= 4 ? cols * bits / 32 : cols;
+  if (!scaled)
+    return words;
+  auto quantize = value.getDefiningOp<QuantizeOp>();
+  bool isDeferred = quantize && roundsWhereStored(quantize);
+  int64_t scales = cols / scaled.getBlockCols();
+  return (isDeferred ? 0 : words) +
+         (bits < 8 ? llvm::divideCeil(scales, 4) : scales);
 }
 
 Value flamia::splitValue(Operation *op) {
@@ -56,7 +63,8 @@ bool flamia::isSplittable(Operation *op) {
   if (cols <= kChunk || cols % kChunk != 0)
     return false;
   if (auto quantize = dyn_cast<QuantizeOp>(op))
-    return kChunk % quantize.getType().getBlockCols() == 0;
+    return !roundsWhereStored(quantize) &&
+           kChunk % quantize.getType().getBlockCols() == 0;
   if (isa<ReduceOp, WriteOp, ReadOp, LoadOp, MaskOp>(op))
     return true;
   return OpTrait::hasElementwiseMappableTraits(op) &&
@@ -146,6 +154,9 @@ private:
   static void addUse(Live &live, Value value) {
     if (isTile(value.getType()))
       live.insert(heldValue(value));
+    if (auto quantize = value.getDefiningOp<QuantizeOp>();
+        quantize && roundsWhereStored(quantize))
+      addUse(live, quantize.getSource());
   }
 
   int64_t countRegisters(const Live &live) {

@@ -33,6 +33,13 @@ static OpOperand &factorPoint(QuantizeOp op) {
 }
 
 void Solver::expandQuantize(State state, QuantizeOp op, const Gauge &gauge) {
+  // UE4M3 scales are no powers of two and end at 448: nothing moves through.
+  if (op.getGlobalScale()) {
+    if (!(gauge == Gauge()))
+      return;
+    state.demand(op.getSourceMutable(), Gauge());
+    return expand(std::move(state));
+  }
   // The part of the whole tile may be applied after rounding, to the scale
   // bytes: a number that an argument holds, and a constant.
   std::vector<std::pair<Gauge, std::optional<OpChoice>>> shifts;

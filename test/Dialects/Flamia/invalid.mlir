@@ -677,8 +677,28 @@ flamia.kernel @quantize_exponent() parameters {} grid(1) {
 flamia.kernel @quantize_scale() parameters {} grid(1) {
   %f0 = arith.constant 0.0 : f32
   %t = flamia.full %f0 : tensor<128x128xf32>
-  // expected-error @+1 {{expected scale type f8E8M0FNU, but got 'f8E4M3FN'}}
+  // expected-error @+1 {{expected a 'global_scale' for scale type 'f8E4M3FN'}}
   %q = flamia.quantize %t : tensor<128x128xf32> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @quantize_global_scale(%g: f32) parameters {} grid(1) {
+  %f0 = arith.constant 0.0 : f32
+  %t = flamia.full %f0 : tensor<128x128xf32>
+  // expected-error @+1 {{expected no 'global_scale' for scale type 'f8E8M0FNU'}}
+  %q = flamia.quantize %t global_scale %g : tensor<128x128xf32> -> !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @quantize_nvfp4_shift(%g: f32) parameters {} grid(1) {
+  %f0 = arith.constant 0.0 : f32
+  %t = flamia.full %f0 : tensor<128x128xf32>
+  // expected-error @+1 {{expected no 'including', 'exponent', 'shift' or 'shift_by' for scale type 'f8E4M3FN'}}
+  %q = flamia.quantize %t shift_by 1 global_scale %g : tensor<128x128xf32> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
   flamia.return
 }
 

@@ -95,7 +95,7 @@ def quantize(lengths=(1, 130, 33), heads=2, dim=64, block=False):
     return args, ["data"] + scales
 
 
-def quantize_qkv(lengths=(1, 130, 33), heads=3, kv_heads=1, dim=64):
+def quantize_qkv(lengths=(1, 130, 33), heads=3, kv_heads=1, dim=64, nvfp4=False):
     """Three query heads share one key and value head: two CTAs of a tile have queries only."""
     work, tokens, tiles = work_list(lengths)
     args = {"work": work}
@@ -107,6 +107,11 @@ def quantize_qkv(lengths=(1, 130, 33), heads=3, kv_heads=1, dim=64):
         for scale in ("_scale_rows", "_scale_cols") if name == "v" else ("_scale",):
             args[name + scale] = poison(np.uint8, tiles, count, 512)
             outputs.append(name + scale)
+        if nvfp4 and name != "v":
+            args[name + "_fp4"] = poison(np.uint8, tokens, count, dim // 2)
+            args[name + "_fp4_scale"] = poison(np.uint8, tiles, count, dim // 64, 512)
+            args[name + "_global_scale"] = {"q": 0.125, "k": 0.3}[name]
+            outputs += [name + "_fp4", name + "_fp4_scale"]
     args["k"][7, 0, 5] = 0x7F80
     args["v"][40, 0, 5] = 0x7FC0
     args["q"][5] = 0
@@ -158,6 +163,8 @@ CASES = {
     "quantize_token_block": lambda: quantize(block=True),
     "quantize_qkv": quantize_qkv,
     "quantize_qkv_equal": lambda: quantize_qkv(heads=2, kv_heads=2, dim=128),
+    "quantize_qkv_nvfp4": lambda: quantize_qkv(nvfp4=True),
+    "quantize_qkv_nvfp4_equal": lambda: quantize_qkv(heads=2, kv_heads=2, dim=128, nvfp4=True),
     "scaled_matmul": scaled_matmul,
     "nvfp4_matmul": nvfp4_matmul,
     "attention_bf16": attention_bf16,
