@@ -39,8 +39,9 @@ static Value reciprocal(Emitter &e, Value y) {
 /// leaves the range of normal floats, where the quotient's rounding counts.
 static Value quotient(Emitter &e, Value x, Value y, Value r) {
   Value first = e.op<arith::MulFOp>(x, r);
-  Value rest = e.op<math::FmaOp>(e.op<arith::NegFOp>(first), y, x);
-  return e.op<math::FmaOp>(rest, r, first);
+  // With these signs -0 / y is -0.
+  Value excess = e.op<math::FmaOp>(first, y, e.op<arith::NegFOp>(x));
+  return e.op<math::FmaOp>(e.op<arith::NegFOp>(excess), r, first);
 }
 
 /// Words of scale bytes, four blocks each; the rest of the last one is 0.

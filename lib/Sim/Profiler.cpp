@@ -55,19 +55,24 @@ void Profiler::add(Path &path, const Event &event) {
 void Profiler::shared(const Warp &warp, const Instr &i, const uint64_t *address,
                       uint32_t mask, unsigned bytes) {
   const Kernel &kernel = *warp.cta->cluster->launch.kernel;
-  llvm::SmallVector<uint32_t, 128> words;
-  forLanes(mask, [&](int l) {
-    uint32_t first = uint32_t(address[l]) & ~3u;
-    for (uint32_t w = first; w < uint32_t(address[l]) + bytes; w += 4)
-      words.push_back(w);
-  });
-  std::sort(words.begin(), words.end());
-  words.erase(std::unique(words.begin(), words.end()), words.end());
-  uint32_t banks[32] = {};
-  for (uint32_t w : words)
-    ++banks[w / 4 % 32];
-  profile.code[size_t(&i - kernel.code.data())].sharedPasses +=
-      *std::max_element(banks, banks + 32);
+  uint64_t &passes = profile.code[size_t(&i - kernel.code.data())].sharedPasses;
+  // 8 bytes a lane are fetched for half a warp at a time, 16 for a quarter.
+  int lanes = bytes >= 16 ? 8 : bytes >= 8 ? 16 : 32;
+  for (int first = 0; first < 32; first += lanes) {
+    llvm::SmallVector<uint32_t, 128> words;
+    forLanes(mask & uint32_t(((uint64_t(1) << lanes) - 1) << first),
+             [&](int l) {
+               uint32_t word = uint32_t(address[l]) & ~3u;
+               for (; word < uint32_t(address[l]) + bytes; word += 4)
+                 words.push_back(word);
+             });
+    std::sort(words.begin(), words.end());
+    words.erase(std::unique(words.begin(), words.end()), words.end());
+    uint32_t banks[32] = {};
+    for (uint32_t w : words)
+      ++banks[w / 4 % 32];
+    passes += *std::max_element(banks, banks + 32);
+  }
 }
 
 void Profiler::arrive(const Warp &warp, const Mbarrier &b, const Cta &cta) {

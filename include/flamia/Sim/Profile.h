@@ -23,7 +23,8 @@ struct Profile {
     unsigned line = 0; ///< PTX line.
     std::string opcode;
     /// Passes of shared memory over all executions: what the busiest bank has
-    /// to give, in 4-byte words (lanes that read one word share it).
+    /// to give, in 4-byte words (lanes that read one word share it), for half a
+    /// warp at a time where lanes access 8 bytes and a quarter where 16.
     uint64_t sharedPasses = 0;
   };
   /// The entry's code, functions that it calls behind it.

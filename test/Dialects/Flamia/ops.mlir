@@ -112,6 +112,8 @@ flamia.kernel @values(%data: memref<?x64xf8E4M3FN>, %scale: memref<?x?x512xf8E8M
   %m3 = flamia.mask %m rows %c0 cols %c0 transposed causal limit %c0 zero : tensor<128x128xf32>
   // CHECK: flamia.quantize %{{.*}} rows %c0 including(%{{.*}} : tensor<128x1xf32>) : tensor<128x128xf32> -> !flamia.scaled<128x128, {{.*}} per 1x32>
   %p5 = flamia.quantize %maxs rows %c0 including(%max : tensor<128x1xf32>) : tensor<128x128xf32> -> !p
+  // CHECK: flamia.quantize %{{.*}} rows %c0 global_scale %{{.*}} : tensor<128x128xf32> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
+  %p6 = flamia.quantize %maxs rows %c0 global_scale %f0 : tensor<128x128xf32> -> !flamia.scaled<128x128, f4E2M1FN by f8E4M3FN per 1x16>
   // A token-local operand contracted over its tokens.
   // CHECK: flamia.dot %{{.*}}, %{{.*}}, %{{.*}} : !flamia.scaled<128x128, {{.*}} per 1x32>, !flamia.scaled<128x64, {{.*}} per 1x64> -> tensor<128x64xf32>
   %local = flamia.dot %p, %q, %zero_o : !p, !q -> tensor<128x64xf32>

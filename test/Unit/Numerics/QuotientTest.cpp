@@ -1,0 +1,150 @@
+//===- QuotientTest.cpp - Divisions as the kernels make them --------------===//
+//
+// The kernels divide by a product with the reciprocal and one step
+// (passes/ConvertFlamiaToNVVMNvfp4.cpp), where only the rounding of the
+// quotient to E2M1 or UE4M3 counts, and on sm_90 round to E2M1 by additions.
+// Tried here for every significand of the divisor, at every place where the
+// rounding changes, from every start that the approximate reciprocal may give;
+// and for every quotient.
+//
+//===----------------------------------------------------------------------===//
+
+#include "flamia/Numerics/Formats.h"
+#include "flamia/Numerics/Quantize.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+
+using namespace flamia::numerics;
+
+namespace {
+
+/// The reciprocal from an approximation that is `ulps` off the rounded one.
+float reciprocal(float y, int ulps, bool mendsOnes = true) {
+  float first = floatOf(bitsOf(1.0f / y) + uint32_t(ulps));
+  float result = std::fma(std::fma(-first, y, 1.0f), first, first);
+  bool isOnes = (bitsOf(y) & 0x7FFFFF) == 0x7FFFFF;
+  return isOnes && mendsOnes ? floatOf(0x7F000000u - bitsOf(y)) : result;
+}
+
+float quotient(float x, float y, float r) {
+  float first = x * r;
+  return std::fma(-std::fma(first, y, -x), r, first);
+}
+
+/// Quotients on the wrong side of a threshold, among the dividends beside
+/// threshold * y, for all y in [1, 2). Off these, quotient's error (below two
+/// ulps) cannot matter. Thresholds in [1, 2): both formats' are these times
+/// powers of two.
+template <typename Divide>
+uint64_t countWrong(int firstSixteenth, int step, Divide divide) {
+  uint64_t wrong = 0;
+  for (uint32_t m = 0; m < 1u << 23; ++m) {
+    float y = floatOf(0x3F800000u | m);
+    auto divideBy = divide(y);
+    for (int sixteenth = firstSixteenth; sixteenth < 32; sixteenth += step) {
+      float threshold = float(sixteenth) / 16;
+      uint32_t middle = bitsOf(threshold * y);
+      for (uint32_t bits = middle - 2; bits <= middle + 2; ++bits) {
+        float x = floatOf(bits), exact = x / y, got = divideBy(x);
+        wrong += (exact > threshold) != (got > threshold) ||
+                 (exact >= threshold) != (got >= threshold);
+      }
+    }
+  }
+  return wrong;
+}
+
+} // namespace
+
+TEST(Quotient, RoundsToE2M1AsADivision) {
+  // 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5: significands of 16, 20, 24, 28 / 16.
+  EXPECT_EQ(countWrong(16, 4,
+                       [](float y) {
+                         float r = reciprocal(y, 0);
+                         return [=](float x) { return quotient(x, y, r); };
+                       }),
+            0u);
+}
+
+TEST(Quotient, RoundsToUE4M3AsADivision) {
+  // Between normal codes odd sixteenths, between subnormal ones all.
+  EXPECT_EQ(countWrong(16, 1,
+                       [](float y) {
+                         float r = reciprocal(y, 0);
+                         return [=](float x) { return quotient(x, y, r); };
+                       }),
+            0u);
+}
+
+TEST(Quotient, AnyApproximationWillDo) {
+  // rcp.approx is within one ulp; most starts give the same reciprocal.
+  uint64_t others = 0, wrong = 0, wrongOnes = 0;
+  for (uint32_t m = 0; m < 1u << 23; ++m) {
+    float y = floatOf(0x3F800000u | m);
+    for (int ulps : {-1, 0, 1}) {
+      float r = reciprocal(y, ulps), plain = reciprocal(y, ulps, false);
+      if (r == 1.0f / y && plain == r)
+        continue;
+      ++others;
+      for (int sixteenth = 16; sixteenth < 32; ++sixteenth) {
+        float threshold = float(sixteenth) / 16;
+        uint32_t middle = bitsOf(threshold * y);
+        for (uint32_t bits = middle - 2; bits <= middle + 2; ++bits) {
+          float x = floatOf(bits), exact = x / y;
+          auto differs = [&](float got) {
+            return (exact > threshold) != (got > threshold) ||
+                   (exact >= threshold) != (got >= threshold);
+          };
+          wrong += differs(quotient(x, y, r));
+          wrongOnes += differs(quotient(x, y, plain));
+        }
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(others, 0u);
+  // The control: without the exception for a significand of ones.
+  EXPECT_GT(wrongOnes, 0u);
+}
+
+TEST(Quotient, KeepsTheSignOfZero) {
+  EXPECT_EQ(bitsOf(quotient(-0.0f, 3.0f, reciprocal(3.0f, 0))), 0x80000000u);
+  EXPECT_EQ(bitsOf(quotient(0.0f, 3.0f, reciprocal(3.0f, 0))), 0u);
+}
+
+TEST(Quotient, TheProductAloneIsWrong) {
+  EXPECT_GT(countWrong(16, 4,
+                       [](float y) {
+                         float r = 1.0f / y;
+                         return [=](float x) { return x * r; };
+                       }),
+            0u);
+}
+
+TEST(Quotient, SixthIsExact) {
+  float sixth = 1.0f / 6.0f;
+  for (uint32_t exponent : {127u, 128u, 129u})
+    for (uint32_t m = 0; m < 1u << 23; ++m) {
+      float x = floatOf(exponent << 23 | m);
+      ASSERT_EQ(quotient(x, 6.0f, sixth), x / 6.0f) << x;
+    }
+}
+
+TEST(Quotient, AdditionsRoundToE2M1) {
+  // Every float below 7, from where the code may not be 0. The kernel's
+  // quotient is 2^-6 of it, which moves every exponent alike.
+  auto check = [](float value) {
+    float q = value * 0x1p-6f;
+    float power = std::fmax(floatOf(bitsOf(q) & 0x7F800000u), 0x1p-6f);
+    float rounded = std::fma(power, -0x1.8p22f, std::fma(power, 0x1.8p22f, q));
+    uint8_t byte = floatToE4M3(rounded);
+    return uint8_t((byte & 0x7F) >> 2 | (byte & 3) << 6);
+  };
+  for (uint32_t bits = bitsOf(0x1p-3f); bits < bitsOf(7.0f); ++bits)
+    ASSERT_EQ(check(floatOf(bits)), floatToE2M1(floatOf(bits)) & 7)
+        << floatOf(bits);
+  for (float small : {0.0f, 0x1p-149f, 0x1p-60f, 0x1p-4f})
+    EXPECT_EQ(check(small), 0);
+}
