@@ -1,14 +1,13 @@
 //===- quantize_bench.cpp - How fast the quantizers are on a Hopper GPU ---===//
 //
-// Bytes read and written per second by the quantization of Q, K and V, compiled
-// by flamiac for sm_90, beside the device-to-device copy rate of the same run.
-// Usage: quantize_bench DIR..., each with the records of one head_dim. Where a
-// folder has quantize_qkv it is measured too, on contiguous tensors and on one
-// fused [T, 3, H, D] tensor. No results are checked here: quantize_gpu does.
+// Bytes read and written per second by the quantization of Q, K and V and by
+// the backward's preparation, compiled by flamiac for sm_90, beside the
+// device-to-device copy rate of the same run. Usage: quantize_bench DIR...:
+// every quantize_qkv and attention_bwd_prep there, the former also on one fused
+// [T, 3, H, D] tensor. No results are checked here: quantize_gpu does.
 //
 //===----------------------------------------------------------------------===//
 
-#include "flamia/Numerics/Quantize.h"
 #include "flamia/Runtime/Device.h"
 #include "flamia/Runtime/KernelLibrary.h"
 
@@ -18,6 +17,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
+#include <map>
 #include <random>
 
 using namespace flamia;
@@ -95,10 +95,6 @@ struct Cuda {
   }
 };
 
-struct Case {
-  uint64_t tokens, heads, dim;
-};
-
 class Bench {
 public:
   Bench(Device &device, Cuda &cuda) : device(device), cuda(cuda) {
@@ -116,117 +112,81 @@ public:
     releaseAll();
   }
 
-  void run(const KernelLibrary &library, Case c, uint64_t kvHeads) {
-    uint64_t tiles = (c.tokens + 127) / 128;
-    uint64_t rows = c.tokens * (c.heads + 2 * kvHeads);
-    // BF16 in, E4M3 out, three scale layouts of 512 bytes a tile and head; V
-    // has two.
-    double bytes = double(rows * c.dim * 3) +
-                   double(tiles * (c.heads + 3 * kvHeads) * 512);
-    uint64_t fused = allocate(rows * c.dim * 2);
-    fill(fused, rows * c.dim * 2);
-    uint64_t half = uint64_t(bytes) / 2 / 256 * 256;
-    uint64_t copied = allocate(half);
-    int count = int(std::clamp(2e9 / bytes, 2.0, 100.0));
-    double copyUs = cuda.time(count, [&] {
-      copyBytes(copied, fused, std::min(half, rows * c.dim * 2));
-    });
-    double copyRate =
-        2.0 * double(std::min(half, rows * c.dim * 2)) / copyUs * 1e-6;
-    printf("T %6d H %2d G %2d D %3d: %9.1f MB; copy %8.1f us %.3f TB/s\n",
-           int(c.tokens), int(c.heads), int(kvHeads), int(c.dim), bytes * 1e-6,
-           copyUs, copyRate);
-
+  /// Launches a kernel on one document of `tokens` tokens, with as many heads
+  /// of keys as kvHeads. Bytes: every tensor of the record once, but for the
+  /// work list and what the kernel was compiled not to read.
+  void run(const LaunchRecord &record, uint64_t tokens, uint64_t heads,
+           uint64_t kvHeads, bool isFused) {
+    uint64_t tiles = (tokens + 127) / 128;
+    uint64_t dim = uint64_t(atoi(record.parameters.at("head_dim").c_str()));
+    std::map<std::string, uint64_t> extentOf = {
+        {"tokens", tokens}, {"heads", heads},   {"kv_heads", kvHeads},
+        {"head_dim", dim},  {"tiles", tiles},   {"scale_tiles", tiles},
+        {"atom", 512},      {"tile_rows", 128}, {"fp4_atoms", dim / 64}};
     std::vector<int32_t> items;
     for (uint64_t tile = 0; tile < tiles; ++tile)
-      for (int32_t field : {0, int32_t(c.tokens), int32_t(tile), 0})
+      for (int32_t field : {0, int32_t(tokens), int32_t(tile), 0})
         items.push_back(field);
-    uint64_t work = allocate(items.size() * 4);
-    check(device.upload(work, items.data(), items.size() * 4));
-    auto input = [&](const char *name, uint64_t offset, uint64_t heads) {
-      return Argument::tensor(name, fused + offset * 2, Element::BF16,
-                              {c.tokens, heads, c.dim},
-                              c.tokens * heads * c.dim * 2);
-    };
-    auto output = [&](const char *name, uint64_t heads) {
-      uint64_t size = c.tokens * heads * c.dim;
-      return Argument::tensor(name, allocate(size), Element::F8E4M3FN,
-                              {c.tokens, heads, c.dim}, size);
-    };
-    auto scales = [&](const char *name, uint64_t heads) {
-      uint64_t size = tiles * heads * 512;
-      return Argument::tensor(name, allocate(size), Element::F8E8M0FNU,
-                              {tiles, heads, 512}, size);
-    };
-    Argument workArgument = Argument::tensor("work", work, Element::I32,
-                                             {tiles, 4}, items.size() * 4);
-    uint64_t kStart = c.tokens * c.heads * c.dim;
-    uint64_t vStart = kStart + c.tokens * kvHeads * c.dim;
-    std::vector<Argument> q = {input("x", 0, c.heads), output("data", c.heads),
-                               scales("scale", c.heads), workArgument};
-    std::vector<Argument> k = {input("x", kStart, kvHeads),
-                               output("data", kvHeads),
-                               scales("scale", kvHeads), workArgument};
-    std::vector<Argument> v = {input("x", vStart, kvHeads),
-                               output("data", kvHeads),
-                               scales("scale_rows", kvHeads),
-                               scales("scale_cols", kvHeads), workArgument};
-    auto load = [&](const char *name) -> std::unique_ptr<Kernel> {
-      auto record =
-          library.find(name, "sm_90", {{"head_dim", std::to_string(c.dim)}});
-      if (!record) {
-        llvm::consumeError(record.takeError());
-        return nullptr;
+    std::vector<Argument> arguments;
+    uint64_t read = 0, written = 0, fused = 0;
+    for (const RecordArgument &declared : record.arguments) {
+      const char *name = declared.name.c_str();
+      if (!declared.isTensor) {
+        arguments.push_back(Argument::number(name, 0.125));
+        continue;
       }
-      return check(device.load(**record));
-    };
-    auto report = [&](const char *name, double us) {
-      double rate = bytes / us * 1e-6;
-      printf("  %-22s %9.1f us  %.3f TB/s  %.3f of 1 GiB copy, %.3f of this "
-             "copy\n",
-             name, us, rate, rate / peak, rate / copyRate);
-      fflush(stdout);
-    };
-    std::unique_ptr<Kernel> local = load("quantize_token_local");
-    std::unique_ptr<Kernel> block = load("quantize_token_block");
-    if (local && block) {
-      auto launchQ = check(local->prepare(q)),
-           launchK = check(local->prepare(k));
-      auto launchV = check(block->prepare(v));
-      report("three launches", cuda.time(count, [&] {
-        check(launchQ->launch());
-        check(launchK->launch());
-        check(launchV->launch());
-      }));
-      double qBytes =
-          double(c.tokens * c.heads * c.dim * 3 + tiles * c.heads * 512);
-      double us = cuda.time(count, [&] { check(launchQ->launch()); });
-      printf("  %-22s %9.1f us  %.3f TB/s\n", "  Q alone", us,
-             qBytes / us * 1e-6);
-      us = cuda.time(count, [&] { check(launchV->launch()); });
-      printf("  %-22s %9.1f us  %.3f TB/s\n", "  V alone", us,
-             double(c.tokens * kvHeads * c.dim * 3 + tiles * kvHeads * 1024) /
-                 us * 1e-6);
+      std::vector<uint64_t> extents;
+      for (size_t d = 0; d < declared.dims.size(); ++d)
+        extents.push_back(declared.dims[d] ? *declared.dims[d]
+                          : declared.name == "work"
+                              ? tiles
+                              : extentOf.at(declared.dimNames[d]));
+      uint64_t bytes = bytesOf(declared.element, extents);
+      bool isInput = declared.access == Access::Read;
+      // Q, K and V side by side: [tokens, 3, heads, head_dim].
+      bool isPart = isFused && isInput && declared.name != "work";
+      if (isPart && !fused) {
+        fused = allocate(3 * bytes);
+        fill(fused, 3 * bytes);
+      }
+      uint64_t part = declared.name == "k" ? 1 : declared.name == "v" ? 2 : 0;
+      uint64_t address =
+          isPart ? fused + 2 * part * heads * dim : allocate(bytes);
+      arguments.push_back(Argument::tensor(
+          name, address, declared.element, extents,
+          isPart ? 3 * bytes - 2 * part * heads * dim : bytes));
+      if (isPart)
+        arguments.back().strides = {3 * heads * dim, dim, 1};
+      if (declared.name == "work") {
+        check(device.upload(address, items.data(), items.size() * 4));
+        continue;
+      }
+      if (isInput && !isPart)
+        fill(address, bytes);
+      if (declared.name != "dlse")
+        (isInput ? read : written) += bytes;
     }
-    if (auto qkv = load("quantize_qkv")) {
-      auto renamed = [](Argument argument, const char *name) {
-        argument.name = name;
-        return argument;
-      };
-      std::vector<Argument> all = {renamed(q[0], "q"),
-                                   renamed(k[0], "k"),
-                                   renamed(v[0], "v"),
-                                   renamed(q[1], "q_data"),
-                                   renamed(q[2], "q_scale"),
-                                   renamed(k[1], "k_data"),
-                                   renamed(k[2], "k_scale"),
-                                   renamed(v[1], "v_data"),
-                                   renamed(v[2], "v_scale_rows"),
-                                   renamed(v[3], "v_scale_cols"),
-                                   workArgument};
-      auto launch = check(qkv->prepare(all));
-      report("one launch", cuda.time(count, [&] { check(launch->launch()); }));
-    }
+    double bytes = double(read + written);
+    int count = int(std::clamp(2e9 / bytes, 2.0, 100.0));
+    // A copy of as many bytes.
+    uint64_t half = uint64_t(bytes) / 2 / 256 * 256;
+    uint64_t from = allocate(half), to = allocate(half);
+    double copyRate = 2.0 * double(half) / cuda.time(count, [&] {
+      copyBytes(to, from, half);
+    }) * 1e-6;
+    std::unique_ptr<Kernel> kernel = check(device.load(record));
+    auto launch = check(kernel->prepare(arguments));
+    double us = cuda.time(count, [&] { check(launch->launch()); });
+    double rate = bytes / us * 1e-6;
+    auto format = record.parameters.find("format");
+    printf("%-18s %-6s T %6d H %2d G %2d D %3d %s %8.1f MB %8.1f us %.3f TB/s "
+           "%.3f of 1 GiB copy, %.3f of this copy\n",
+           record.kernel.c_str(),
+           format == record.parameters.end() ? "" : format->second.c_str(),
+           int(tokens), int(heads), int(kvHeads), int(dim),
+           isFused ? "fused" : "     ", bytes * 1e-6, us, rate, rate / peak,
+           rate / copyRate);
+    fflush(stdout);
     releaseAll();
   }
 
@@ -266,13 +226,18 @@ int main(int argc, char **argv) {
   Bench bench(*device, cuda);
   for (int i = 1; i < argc; ++i) {
     auto library = check(KernelLibrary::open(argv[i]));
-    uint64_t dim = uint64_t(
-        atoi(library.records().front().parameters.at("head_dim").c_str()));
-    printf("%s\n", argv[i]);
-    for (uint64_t tokens : {2048, 16384, 131072})
-      for (uint64_t heads : {8, 64})
-        bench.run(library, {tokens, heads, dim}, heads);
-    bench.run(library, {16384, 64, dim}, 8);
+    for (const LaunchRecord &record : library.records()) {
+      bool isPrep = record.kernel == "attention_bwd_prep";
+      if (record.kernel != "quantize_qkv" && !isPrep)
+        continue;
+      for (uint64_t tokens : {2048, 16384, 131072})
+        for (uint64_t heads : {8, 64})
+          bench.run(record, tokens, heads, heads, false);
+      if (isPrep)
+        continue;
+      bench.run(record, 16384, 64, 8, false);
+      bench.run(record, 16384, 64, 64, true);
+    }
   }
   return 0;
 }

@@ -1,10 +1,11 @@
 //===- quantize_gpu.cpp - The quantizers on a Hopper GPU ------------------===//
 //
-// Runs quantize_token_local and quantize_token_block, compiled by flamiac for
-// sm_90, on a real GPU and compares every byte with lib/Numerics: TMA through
-// ragged tensor maps, mbarriers, warp reductions and conversions of the code
-// that convert-flamia-to-nvvm makes. Usage: quantize_gpu DIR..., each with the
-// records of one head_dim. Exit code 1 on any difference.
+// Runs quantize_token_local, quantize_token_block and quantize_qkv in both
+// formats, compiled by flamiac for sm_90, on a real GPU and compares every byte
+// with lib/Numerics: TMA through ragged tensor maps, mbarriers, warp reductions
+// and conversions of the code that convert-flamia-to-nvvm makes. Usage:
+// quantize_gpu DIR..., each with the records of one head_dim. Exit code 1 on
+// any difference.
 //
 //===----------------------------------------------------------------------===//
 
@@ -82,24 +83,30 @@ static bool same(Device &device, const char *what, DeviceBuffer buffer,
   return wrong == 0;
 }
 
-/// quantize_qkv, with one key and value head to three query heads.
+/// quantize_qkv in one format, with one key and value head to three query heads
+/// and as many, contiguous and inside tensors [tokens, 3, heads, head_dim].
 static bool runFused(Device &device, const KernelLibrary &library,
                      numerics::PackedShape shape, uint64_t tiles,
-                     uint64_t items, uint64_t work) {
+                     uint64_t items, uint64_t work, bool isNvfp4) {
   uint64_t tokens = uint64_t(shape.tokens()), dim = uint64_t(shape.headDim);
   bool ok = true;
   for (int64_t kvHeads : {int64_t(1), shape.heads}) {
     numerics::PackedShape kvShape = shape;
     kvShape.heads = kvHeads;
     uint64_t heads = uint64_t(shape.heads), kv = uint64_t(kvHeads);
+    bool isFused = kvHeads == shape.heads;
     std::vector<uint16_t> q = makeInput(shape.elements(), 11);
     std::vector<uint16_t> k = makeInput(kvShape.elements(), 12);
     std::vector<uint16_t> v = makeInput(kvShape.elements(), 13);
-    auto wantQ = numerics::quantizeTokenLocal(q.data(), shape, true);
-    auto wantK = numerics::quantizeTokenLocal(k.data(), kvShape, true);
+    float qScale = 0.125f, kScale = 0.3f;
+    auto wantQ = numerics::quantizeTokenMixed(
+        q.data(), shape, true, numerics::ScaleMode::RoundUp, qScale);
+    auto wantK = numerics::quantizeTokenMixed(
+        k.data(), kvShape, true, numerics::ScaleMode::RoundUp, kScale);
     auto wantV = numerics::quantizeTokenBlock(v.data(), kvShape);
     std::vector<Argument> arguments = {
         Argument::tensor("work", work, Element::I32, {items, 4}, items * 16)};
+    std::vector<uint16_t> fused(isFused ? 3 * q.size() : 0);
     auto input = [&](const char *name, const std::vector<uint16_t> &data,
                      uint64_t heads) {
       DeviceBuffer buffer = put(device, data.data(), data.size() * 2);
@@ -109,39 +116,72 @@ static bool runFused(Device &device, const KernelLibrary &library,
     input("q", q, heads);
     input("k", k, kv);
     input("v", v, kv);
+    if (isFused) {
+      uint64_t row = heads * dim;
+      for (uint64_t i = 0; i < q.size(); ++i) {
+        uint64_t at = i / row * 3 * row + i % row;
+        fused[at] = q[i];
+        fused[at + row] = k[i];
+        fused[at + 2 * row] = v[i];
+      }
+      DeviceBuffer buffer = put(device, fused.data(), fused.size() * 2);
+      for (uint64_t part = 0; part < 3; ++part) {
+        Argument &argument = arguments[1 + part];
+        argument.address = buffer.address + 2 * part * row;
+        argument.bytes = buffer.bytes - 2 * part * row;
+        argument.strides = {3 * row, dim, 1};
+      }
+    }
     struct Output {
       const char *name;
       const std::vector<uint8_t> &expected;
-      uint64_t heads;
-      bool isData;
-      DeviceBuffer buffer;
+      Element element;
+      std::vector<uint64_t> extents;
     };
+    constexpr Element data = Element::F8E4M3FN, scale = Element::F8E8M0FNU;
     std::vector<Output> outputs = {
-        {"q_data", wantQ.payload, heads, true, {}},
-        {"q_scale", wantQ.scales, heads, false, {}},
-        {"k_data", wantK.payload, kv, true, {}},
-        {"k_scale", wantK.scales, kv, false, {}},
-        {"v_data", wantV.payload, kv, true, {}},
-        {"v_scale_rows", wantV.scalesAlongRows, kv, false, {}},
-        {"v_scale_cols", wantV.scalesAlongCols, kv, false, {}}};
-    for (Output &output : outputs) {
-      output.buffer = poisoned(device, output.expected.size());
-      std::vector<uint64_t> extents =
-          output.isData ? std::vector<uint64_t>{tokens, output.heads, dim}
-                        : std::vector<uint64_t>{tiles, output.heads, 512};
-      arguments.push_back(Argument::tensor(output.name, output.buffer.address,
-                                           output.isData ? Element::F8E4M3FN
-                                                         : Element::F8E8M0FNU,
-                                           extents, output.buffer.bytes));
+        {"q_data", wantQ.e4m3.payload, data, {tokens, heads, dim}},
+        {"q_scale", wantQ.e4m3.scales, scale, {tiles, heads, 512}},
+        {"k_data", wantK.e4m3.payload, data, {tokens, kv, dim}},
+        {"k_scale", wantK.e4m3.scales, scale, {tiles, kv, 512}},
+        {"v_data", wantV.payload, data, {tokens, kv, dim}},
+        {"v_scale_rows", wantV.scalesAlongRows, scale, {tiles, kv, 512}},
+        {"v_scale_cols", wantV.scalesAlongCols, scale, {tiles, kv, 512}}};
+    if (isNvfp4) {
+      outputs.push_back({"q_fp4",
+                         wantQ.nvfp4.payload,
+                         Element::F4E2M1FN,
+                         {tokens, heads, dim}});
+      outputs.push_back({"q_fp4_scale",
+                         wantQ.nvfp4.scales,
+                         data,
+                         {tiles, heads, dim / 64, 512}});
+      outputs.push_back(
+          {"k_fp4", wantK.nvfp4.payload, Element::F4E2M1FN, {tokens, kv, dim}});
+      outputs.push_back({"k_fp4_scale",
+                         wantK.nvfp4.scales,
+                         data,
+                         {tiles, kv, dim / 64, 512}});
+      arguments.push_back(Argument::number("q_global_scale", qScale));
+      arguments.push_back(Argument::number("k_global_scale", kScale));
     }
-    auto *record = check(library.find("quantize_qkv", "sm_90",
-                                      {{"head_dim", std::to_string(dim)}}));
+    std::vector<DeviceBuffer> buffers;
+    for (Output &output : outputs) {
+      buffers.push_back(poisoned(device, output.expected.size()));
+      arguments.push_back(Argument::tensor(output.name, buffers.back().address,
+                                           output.element, output.extents,
+                                           buffers.back().bytes));
+    }
+    auto *record =
+        check(library.find("quantize_qkv", "sm_90",
+                           {{"head_dim", std::to_string(dim)},
+                            {"format", isNvfp4 ? "nvfp4" : "mxfp8"}}));
     auto kernel = check(device.load(*record));
     auto prepared = check(kernel->prepare(arguments));
     check(prepared->launch());
     check(device.synchronize());
-    for (Output &output : outputs)
-      ok &= same(device, output.name, output.buffer, output.expected);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      ok &= same(device, outputs[i].name, buffers[i], outputs[i].expected);
   }
   return ok;
 }
@@ -207,7 +247,9 @@ static bool run(Device &device, const KernelLibrary &library, int64_t headDim,
     ok &=
         same(device, "token_block scales cols", cols, expected.scalesAlongCols);
   }
-  ok &= runFused(device, library, shape, tiles, work.size() / 4, dwork.address);
+  for (bool isNvfp4 : {false, true})
+    ok &= runFused(device, library, shape, tiles, work.size() / 4,
+                   dwork.address, isNvfp4);
   return ok;
 }
 

@@ -28,7 +28,7 @@ flamia.kernel @odd_bf16(%x: memref<?x3xbf16>) parameters {} grid(1) {
 // -----
 
 flamia.kernel @f64(%x: memref<?x4xf32>) parameters {} grid(1) {
-  // expected-error @below {{expected elements of type f32, bf16, f16, f8E4M3FN, f8E5M2, i1 or i32, but got 'tensor<128x4xf64>'}}
+  // expected-error @below {{expected elements of type f32, bf16, f16, f8E4M3FN, f8E5M2, f4E2M1FN, i1 or i32, but got 'tensor<128x4xf64>'}}
   %t = arith.constant dense<0.0> : tensor<128x4xf64>
   flamia.return
 }
