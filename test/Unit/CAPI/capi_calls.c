@@ -361,7 +361,7 @@ const char *test_simulator_memory(void) {
 
 enum { TOKENS = 133, DIM = 64 };
 
-const char *test_forward(const char *kernel_folder) {
+const char *test_forward(const char *kernel_folder, int format) {
   static const int32_t cu[] = {0, 3, 3, TOKENS};
   static uint16_t values[TOKENS * DIM];
   flamia_offsets offsets = offsets32(cu, 4);
@@ -374,6 +374,7 @@ const char *test_forward(const char *kernel_folder) {
   size_t i;
 
   flamia_attention_config_init(&config);
+  config.format = format;
   config.head_dim = DIM;
   CHECK(flamia_device_create_simulator(&device) == FLAMIA_OK);
   CHECK(flamia_attention_create(device, kernel_folder, &config, &attention) ==
@@ -432,7 +433,7 @@ static float bf16_value(uint16_t bits) {
   return value;
 }
 
-const char *test_backward(const char *kernel_folder) {
+const char *test_backward(const char *kernel_folder, int format) {
   static const int32_t cu[] = {0, 3, 3, TOKENS};
   static uint16_t values[TOKENS * DIM], ones[TOKENS * DIM], dv[TOKENS * DIM];
   flamia_offsets offsets = offsets32(cu, 4);
@@ -449,6 +450,7 @@ const char *test_backward(const char *kernel_folder) {
   size_t i, d;
 
   flamia_attention_config_init(&config);
+  config.format = format;
   config.head_dim = DIM;
   CHECK(flamia_device_create_simulator(&device) == FLAMIA_OK);
   CHECK(flamia_attention_create(device, kernel_folder, &config, &attention) ==

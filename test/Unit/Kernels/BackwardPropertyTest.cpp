@@ -40,7 +40,8 @@ BackwardInputs randomInputs(uint64_t seed, int64_t maxTokens) {
 }
 
 void probeMixes(uint64_t firstSeed, uint64_t count, int64_t maxTokens,
-                size_t cutsEach) {
+                size_t cutsEach,
+                runtime::Format format = runtime::Format::Mxfp8) {
   for (uint64_t seed = firstSeed; seed < firstSeed + count; ++seed) {
     BackwardInputs inputs = randomInputs(seed, maxTokens);
     std::string text = "seed " + std::to_string(seed) + " head_dim " +
@@ -49,7 +50,9 @@ void probeMixes(uint64_t firstSeed, uint64_t count, int64_t maxTokens,
     for (int64_t d = 0; d < inputs.forward.shape.documents(); ++d)
       text += " " + std::to_string(inputs.forward.shape.length(d));
     SCOPED_TRACE(text);
-    KernelRunner runner = backwardRunner(inputs);
+    RunnerOptions options;
+    options.format = format;
+    KernelRunner runner = backwardRunner(inputs, options);
     std::vector<int64_t> cuts = gradientCuts(inputs.forward.shape);
     Random random(seed, 80);
     while (cuts.size() > cutsEach)
@@ -69,7 +72,14 @@ void probeMixes(uint64_t firstSeed, uint64_t count, int64_t maxTokens,
 
 TEST(BackwardProperties, RandomMixes) { probeMixes(1, 2, 600, 1); }
 
-TEST(BackwardProperties, SlowRandomMixes) { probeMixes(1000, 20, 1000, 3); }
+TEST(BackwardProperties, Nvfp4RandomMixes) {
+  probeMixes(11, 1, 600, 1, runtime::Format::Nvfp4);
+}
+
+TEST(BackwardProperties, SlowRandomMixes) {
+  probeMixes(1000, 20, 1000, 3);
+  probeMixes(2000, 20, 1000, 3, runtime::Format::Nvfp4);
+}
 
 TEST(BackwardProperties, FullAttentionFailsTheCausalProbe) {
   BackwardInputs inputs =
@@ -249,13 +259,15 @@ TEST(BackwardMemory, Var4RowsAfterThePack) {
     expectEqualBits(base, RawBackward{243, bits}.run(runner, inputs, 1));
 }
 
-TEST(BackwardMemory, RecordsStateTheWorkspace) {
+namespace {
+
+void expectRecordsStateTheWorkspace(const RunnerOptions &options) {
   // What the records of one configuration say that they write into the
   // workspace is all of it but the work list, tensor by tensor.
   BackwardInputs inputs =
       makeBackwardInputs(shapeOf({300, 77, 5}, 4, 2, 64), DataKind::Normal, 7);
   const AttentionShape &shape = inputs.forward.shape;
-  KernelRunner runner = backwardRunner(inputs);
+  KernelRunner runner = backwardRunner(inputs, options);
   std::map<std::string, uint64_t> stated;
   auto add = [&](const LaunchPlan::Step &step) {
     const LaunchRecord &record = step.kernel->record();
@@ -304,4 +316,13 @@ TEST(BackwardMemory, RecordsStateTheWorkspace) {
       EXPECT_EQ(stated[tensor.name], tensor.bytes) << tensor.name;
     }
   EXPECT_EQ(stated.size(), expected);
+}
+
+} // namespace
+
+TEST(BackwardMemory, RecordsStateTheWorkspace) {
+  RunnerOptions options;
+  expectRecordsStateTheWorkspace(options);
+  options.format = runtime::Format::Nvfp4;
+  expectRecordsStateTheWorkspace(options);
 }

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelRunner.h"
+#include "LikeModel.h"
 
 #include "test/Unit/Reference/BackwardProblems.h"
-#include "tools/flamia-run/Prepared.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,44 +17,6 @@ using namespace flamia::reference;
 using namespace flamia::test;
 
 namespace {
-
-BackwardOptions modelOptions(const RunnerOptions &options) {
-  BackwardOptions result;
-  result.forward.mask.causal = options.causal;
-  if (options.softmaxScale)
-    result.forward.softmaxScale = *options.softmaxScale;
-  return result;
-}
-
-/// Runs the kernels and compares with the model as flamia-run does, on the same
-/// forward results: the preparation bit for bit, gradients to 1e-3.
-Gradients expectLikeModel(const BackwardInputs &inputs,
-                          const RunnerOptions &options = {}) {
-  KernelRunner runner = backwardRunner(inputs, options);
-  auto [forward, backward] = runner.run(inputs);
-  BackwardOptions model = modelOptions(options);
-  QuantizedInputs quantized = quantizeInputs(inputs.forward, model.forward);
-  run::PreparedDifference prepared =
-      run::comparePrepared(backward,
-                           prepareBackward(quantized, forward.outputs,
-                                           inputs.dO, inputs.dLse, model),
-                           inputs.forward.shape, forward.outputs);
-  EXPECT_EQ(prepared.different(), 0) << prepared.text();
-  EXPECT_GT(prepared.bytes.compared, 0);
-  Gradients expected = attentionBackwardModel(quantized, forward.outputs,
-                                              inputs.dO, inputs.dLse, model);
-  const std::pair<const std::vector<float> *, const std::vector<float> *>
-      pairs[] = {{&backward.gradients.dq, &expected.dq},
-                 {&backward.gradients.dk, &expected.dk},
-                 {&backward.gradients.dv, &expected.dv}};
-  for (int i = 0; i < 3; ++i)
-    EXPECT_LE(measureError(*pairs[i].first, *pairs[i].second).relativeFrobenius,
-              1e-3)
-        << (i == 0   ? "dQ"
-            : i == 1 ? "dK"
-                     : "dV");
-  return std::move(backward.gradients);
-}
 
 std::vector<uint32_t> bitsOf(const std::vector<float> &values) {
   std::vector<uint32_t> bits;
@@ -106,7 +67,7 @@ TEST(Backward, FollowsTheModel) {
                  (problem.causal ? " causal" : " full"));
     RunnerOptions options;
     options.causal = problem.causal;
-    expectLikeModel(inputs, options);
+    expectGradientsLikeModel(inputs, options);
   }
 }
 
@@ -293,7 +254,7 @@ TEST(Backward, Var6Syn4AwkwardLengths) {
           DataKind::Normal, 76);
       RunnerOptions options;
       options.causal = causal;
-      expectLikeModel(inputs, options);
+      expectGradientsLikeModel(inputs, options);
     }
 }
 
@@ -349,7 +310,7 @@ TEST(Backward, Qnt9Zeros) {
     for (int64_t i = 0; i < 200; ++i)
       if ((i >= 64 && i < 96) || i % 9 == 4)
         std::fill_n(zeroBlock.dO.begin() + i * 128, 128, uint16_t(0));
-    gradients = expectLikeModel(zeroBlock, options);
+    gradients = expectGradientsLikeModel(zeroBlock, options);
     for (int64_t c = 0; c < 128; ++c)
       EXPECT_EQ(gradients.dq[70 * 128 + c], 0.0f);
   }
@@ -360,7 +321,7 @@ TEST(Backward, Smx4ScaleZero) {
   options.softmaxScale = 0.0f;
   BackwardInputs inputs =
       makeBackwardInputs(shapeOf({8, 300}, 1, 1, 64), DataKind::Normal, 79);
-  Gradients gradients = expectLikeModel(inputs, options);
+  Gradients gradients = expectGradientsLikeModel(inputs, options);
   for (const std::vector<float> *tensor : {&gradients.dq, &gradients.dk})
     for (float x : *tensor)
       ASSERT_EQ(x, 0.0f);

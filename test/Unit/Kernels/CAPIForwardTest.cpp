@@ -6,16 +6,21 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelRunner.h"
+#include "flamia/flamia.h"
 #include "test/Unit/CAPI/capi_calls.h"
 
 using namespace flamia::test;
 
 TEST(CAPI, ForwardOnTheSimulator) {
-  const char *fault = test_forward(kernelFolder);
-  EXPECT_EQ(std::string(fault ? fault : ""), "");
+  for (int format : {FLAMIA_FORMAT_MXFP8, FLAMIA_FORMAT_NVFP4}) {
+    const char *fault = test_forward(kernelFolder, format);
+    EXPECT_EQ(std::string(fault ? fault : ""), "") << format;
+  }
 }
 
 TEST(CAPI, BackwardOnTheSimulator) {
-  const char *fault = test_backward(kernelFolder);
-  EXPECT_EQ(std::string(fault ? fault : ""), "");
+  for (int format : {FLAMIA_FORMAT_MXFP8, FLAMIA_FORMAT_NVFP4}) {
+    const char *fault = test_backward(kernelFolder, format);
+    EXPECT_EQ(std::string(fault ? fault : ""), "") << format;
+  }
 }

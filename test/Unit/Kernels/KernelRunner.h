@@ -21,6 +21,8 @@ namespace flamia::test {
 /// that makes no promise, so that the compiler leaves the safeguard out.
 inline const char *const kernelFolder = FLAMIA_BINARY_DIR "/kernels/sm_100a";
 inline const char *const leakyFolder = FLAMIA_BINARY_DIR "/kernels/leaky";
+inline const char *const leakyNvfp4Folder =
+    FLAMIA_BINARY_DIR "/kernels/leaky-nvfp4";
 
 struct RunnerOptions {
   std::string folder = kernelFolder;
@@ -28,8 +30,24 @@ struct RunnerOptions {
   bool backward = false; ///< Loads the backward's kernels too.
   bool dLse = false;     ///< The backward takes one.
   std::optional<float> softmaxScale;
+  runtime::Format format = runtime::Format::Mxfp8;
+  float qGlobalScale = numerics::defaultGlobalScale;
+  float kGlobalScale = numerics::defaultGlobalScale;
   sim::SimOptions sim;
 };
+
+/// The specification model's options for such a runner.
+inline reference::ForwardOptions modelOptions(const RunnerOptions &options) {
+  reference::ForwardOptions result;
+  result.mask.causal = options.causal;
+  if (options.softmaxScale)
+    result.softmaxScale = *options.softmaxScale;
+  if (options.format == runtime::Format::Nvfp4)
+    result.format = reference::Format::Nvfp4;
+  result.queryGlobalScale = options.qGlobalScale;
+  result.keyGlobalScale = options.kGlobalScale;
+  return result;
+}
 
 /// One configuration of the kernels on a simulator.
 class KernelRunner {
@@ -43,6 +61,9 @@ public:
     config.headDim = headDim;
     config.causal = options.causal;
     config.softmaxScale = options.softmaxScale;
+    config.format = options.format;
+    config.qGlobalScale = options.qGlobalScale;
+    config.kGlobalScale = options.kGlobalScale;
     runtime::KernelLibrary library =
         llvm::cantFail(runtime::KernelLibrary::open(options.folder));
     forward = llvm::cantFail(
@@ -53,29 +74,39 @@ public:
   }
 
   /// Quantization and attention with poisoned buffers; a failed run fails the
-  /// test and returns empty outputs.
-  run::DeviceResult run(const reference::AttentionInputs &inputs) {
+  /// test and returns empty outputs. With `operands` they stand in for what the
+  /// quantizer writes.
+  run::DeviceResult run(const reference::AttentionInputs &inputs,
+                        const reference::QuantizedInputs *operands = nullptr) {
+    run::ExecuteOptions options;
+    options.operands = operands;
     llvm::Expected<run::DeviceResult> result =
-        run::runForward(*forward, inputs);
+        run::runForward(*forward, inputs, options);
     if (result)
       return std::move(*result);
     ADD_FAILURE() << llvm::toString(result.takeError());
     return {};
   }
 
-  /// As the probes take it.
-  reference::ForwardFunction function() {
-    return [this](const reference::AttentionInputs &inputs,
-                  reference::ForwardOutputs &outputs, std::string &error) {
-      llvm::Expected<run::DeviceResult> result =
-          run::runForward(*forward, inputs);
-      if (!result) {
-        error = llvm::toString(result.takeError());
-        return false;
-      }
-      outputs = std::move(result->outputs);
-      return true;
-    };
+  /// As the probes take it. With `fault` a negative control: the kernels run on
+  /// operands that lib/Reference quantized with these options, and with the
+  /// second-level scales that it chose.
+  reference::ForwardFunction
+  function(std::optional<reference::ForwardOptions> fault = std::nullopt) {
+    return
+        [this, fault](const reference::AttentionInputs &inputs,
+                      reference::ForwardOutputs &outputs, std::string &error) {
+          reference::QuantizedInputs operands;
+          run::ExecuteOptions options = executeOptions(inputs, fault, operands);
+          llvm::Expected<run::DeviceResult> result =
+              run::runForward(*forward, inputs, options);
+          if (!result) {
+            error = llvm::toString(result.takeError());
+            return false;
+          }
+          outputs = std::move(result->outputs);
+          return true;
+        };
   }
 
   /// Forward and backward.
@@ -88,11 +119,15 @@ public:
     return {};
   }
 
-  reference::BackwardFunction backwardFunction() {
-    return [this](const reference::BackwardInputs &inputs,
-                  reference::ForwardOutputs &outputs,
-                  reference::Gradients &gradients, std::string &error) {
-      auto result = run::runBackward(*forward, *backward, inputs);
+  reference::BackwardFunction backwardFunction(
+      std::optional<reference::ForwardOptions> fault = std::nullopt) {
+    return [this, fault](const reference::BackwardInputs &inputs,
+                         reference::ForwardOutputs &outputs,
+                         reference::Gradients &gradients, std::string &error) {
+      reference::QuantizedInputs operands;
+      run::ExecuteOptions options =
+          executeOptions(inputs.forward, fault, operands);
+      auto result = run::runBackward(*forward, *backward, inputs, options);
       if (!result) {
         error = llvm::toString(result.takeError());
         return false;
@@ -106,6 +141,25 @@ public:
   std::unique_ptr<runtime::Device> device;
   std::unique_ptr<runtime::AttentionForward> forward;
   std::unique_ptr<runtime::AttentionBackward> backward;
+
+private:
+  run::ExecuteOptions
+  executeOptions(const reference::AttentionInputs &inputs,
+                 const std::optional<reference::ForwardOptions> &fault,
+                 reference::QuantizedInputs &operands) {
+    run::ExecuteOptions options;
+    if (!fault)
+      return options;
+    operands = reference::quantizeInputs(inputs, *fault);
+    options.operands = &operands;
+    if (operands.format == reference::Format::Nvfp4) {
+      float q = operands.qScores.globalScale, k = operands.kScores.globalScale;
+      llvm::cantFail(forward->setGlobalScales(q, k));
+      if (backward)
+        llvm::cantFail(backward->setGlobalScales(q, k));
+    }
+    return options;
+  }
 };
 
 /// A runner of forward and backward for the shape of these inputs.

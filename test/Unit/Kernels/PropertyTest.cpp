@@ -37,15 +37,18 @@ std::string describe(const AttentionInputs &inputs) {
 }
 
 void probeMixes(uint64_t firstSeed, uint64_t count, int64_t maxTokens,
-                size_t cutsEach) {
+                size_t cutsEach,
+                runtime::Format format = runtime::Format::Mxfp8) {
   int64_t compared = 0;
   for (uint64_t seed = firstSeed; seed < firstSeed + count; ++seed) {
     AttentionInputs inputs = randomInputs(seed, maxTokens);
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + describe(inputs));
     if (inputs.shape.tokens() == 0)
       continue;
+    RunnerOptions options;
+    options.format = format;
     KernelRunner runner(inputs.shape.heads, inputs.shape.kvHeads,
-                        inputs.shape.headDim);
+                        inputs.shape.headDim, options);
     ProbeResult documents = probeDocuments(inputs, runner.function(), 2);
     EXPECT_TRUE(documents.ok) << documents.detail;
     std::vector<int64_t> cuts = causalCuts(inputs.shape);
@@ -65,7 +68,14 @@ void probeMixes(uint64_t firstSeed, uint64_t count, int64_t maxTokens,
 
 TEST(Properties, RandomMixes) { probeMixes(1, 6, 400, 3); }
 
-TEST(Properties, SlowRandomMixes) { probeMixes(1000, 40, 900, 8); }
+TEST(Properties, Nvfp4RandomMixes) {
+  probeMixes(11, 4, 400, 3, runtime::Format::Nvfp4);
+}
+
+TEST(Properties, SlowRandomMixes) {
+  probeMixes(1000, 40, 900, 8);
+  probeMixes(2000, 40, 900, 8, runtime::Format::Nvfp4);
+}
 
 TEST(Properties, LeakyKernelFailsTheCausalProbe) {
   // 32-token V scales without the safeguard, at a length with past tiles.

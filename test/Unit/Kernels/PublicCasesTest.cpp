@@ -5,9 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelRunner.h"
-
-#include "flamia/Reference/Compare.h"
+#include "LikeModel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,23 +30,6 @@ std::vector<uint32_t> bitsOfRows(const ForwardOutputs &outputs,
        {&outputs.lse, &outputs.m, &outputs.l, &outputs.kappa})
     add(*values, shape.heads);
   return bits;
-}
-
-/// The kernels against the specification model, as flamia-run judges.
-void expectLikeModel(const AttentionInputs &inputs,
-                     const run::DeviceResult &result,
-                     const ForwardOptions &options) {
-  QuantizedInputs quantized = quantizeInputs(inputs, options);
-  EXPECT_EQ(result.q.payload, quantized.q.payload);
-  EXPECT_EQ(result.q.scales, quantized.q.scales);
-  EXPECT_EQ(result.k.payload, quantized.k.payload);
-  EXPECT_EQ(result.k.scales, quantized.k.scales);
-  EXPECT_EQ(result.v.payload, quantized.v.payload);
-  EXPECT_EQ(result.v.scalesAlongRows, quantized.v.scalesAlongRows);
-  EXPECT_EQ(result.v.scalesAlongCols, quantized.v.scalesAlongCols);
-  ForwardOutputs model = attentionForwardModel(quantized, options);
-  EXPECT_LE(measureError(result.outputs.o, model.o).relativeFrobenius, 5e-4);
-  EXPECT_LE(measureError(result.outputs.lse, model.lse).maxAbs, 1e-3);
 }
 
 } // namespace
