@@ -75,7 +75,8 @@ flamia.kernel @attention_bwd_dkdv(
 
   %causal = flamia.param "causal" : i1
   %kv_head = flamia.program_id y
-  %begin, %end, %tile, %scale_base = flamia.work_item %work : memref<?x4xi32>
+  // The list starts with what is long in the forward; here the first keys of a document are.
+  %begin, %end, %tile, %scale_base = flamia.work_item %work from_end : memref<?x4xi32>
   %heads = flamia.dim %q_data[1] : !data
   %kv_heads = flamia.dim %k_data[1] : !data
   %group = arith.divui %heads, %kv_heads : index

@@ -102,7 +102,9 @@ LogicalResult KernelLowering::collect() {
       *value = std::max(*value, attr.getInt());
   if (tmemColumns > 0)
     tmemColumns = std::max<int64_t>(32, llvm::PowerOf2Ceil(tmemColumns));
-  swapsGrid = tmemColumns == 0 && !roles.empty() &&
+  kernel.walk([&](WorkItemOp op) { workItems[op.getWork()]; });
+  // With a work list the launch has the y axis in groups, which does the same.
+  swapsGrid = tmemColumns == 0 && !roles.empty() && workItems.empty() &&
               kernel.getGrid().size() == 2 &&
               llvm::all_of(kernel.getGrid(), llvm::IsaPred<ArrayAttr>);
   if (auto attr = kernel->getAttrOfType<IntegerAttr>(kStagingOffset))
@@ -339,14 +341,18 @@ DictionaryAttr KernelLowering::launchRecord() {
       list.push_back(b.getDictionaryAttr(named("scalar", name)));
   }
   auto conditions = kernel->getAttrOfType<ArrayAttr>("flamia.requires");
-  return b.getDictionaryAttr(
-      {named("args", b.getArrayAttr(args)),
-       named("requires", conditions ? conditions : b.getArrayAttr({})),
-       named("params", b.getArrayAttr(list)),
-       named("grid", b.getArrayAttr(grid)),
-       named("parameters", kernel.getParameters()),
-       named("threads", num(threads)), named("dynamic_smem", num(smemBytes)),
-       named("tmem_columns", num(tmemColumns))});
+  SmallVector<NamedAttribute> record = {
+      named("args", b.getArrayAttr(args)),
+      named("requires", conditions ? conditions : b.getArrayAttr({})),
+      named("params", b.getArrayAttr(list)),
+      named("grid", b.getArrayAttr(grid)),
+      named("parameters", kernel.getParameters()),
+      named("threads", num(threads)),
+      named("dynamic_smem", num(smemBytes)),
+      named("tmem_columns", num(tmemColumns))};
+  if (groupsY)
+    record.push_back(named("groups_y", b.getUnitAttr()));
+  return b.getDictionaryAttr(record);
 }
 
 //===----------------------------------------------------------------------===//
@@ -401,6 +407,7 @@ void KernelLowering::emitEntry() {
                               NVVM::ShflKind::idx, UnitAttr());
   lane = e.andi(tid, e.c32(31));
   row = e.add(e.shl(e.andi(warp, e.c32(3)), 5), lane);
+  emitProgram();
 
   if (smemBytes > 0) {
     auto module = kernel->getParentOfType<ModuleOp>();

@@ -237,6 +237,10 @@ private:
   void lowerSlice(tcgen::SliceOp op);
   void lowerJoin(tcgen::JoinOp op);
   void lowerDim(DimOp op);
+  /// The CTA's place in the program's grid and its entries of work lists, at
+  /// the kernel's start: the loads pass while barriers are set up.
+  void emitProgram();
+  Value lastTile(llvm::ArrayRef<Value> workItem);
   void lowerProgramId(ProgramIdOp op);
   Value programId(GridAxis axis); ///< i32
   void lowerWorkItem(WorkItemOp op);
@@ -378,6 +382,11 @@ private:
   /// share them unequally; else 0.
   int64_t vectorRegisters = 0, otherRegisters = 0;
   Value warp, lane, row, smemBase, tmemBase;
+  /// The launch may have the y axis in groups (docs/launch-record.md).
+  bool groupsY = false;
+  Value programX, programY; ///< i32, with groupsY
+  llvm::MapVector<Value, llvm::SmallVector<Value>> workItems; ///< i32 fields
+  Value hasTokens; ///< i1; null: no work lists
 
   struct ArgParams {
     Operation *pointer = nullptr;

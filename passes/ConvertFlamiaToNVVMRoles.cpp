@@ -53,6 +53,13 @@ LogicalResult KernelLowering::emitRole(tcgen::RoleOp op) {
 }
 
 LogicalResult KernelLowering::emitBody() {
+  if (hasTokens) {
+    // A surplus entry of a work list: nothing but prologue and epilogue.
+    LogicalResult result = success();
+    Value condition = std::exchange(hasTokens, Value());
+    e.ifThen(condition, [&] { result = emitBody(); });
+    return result;
+  }
   SmallVector<tcgen::RoleOp> issuers;
   for (Operation &op : kernel.getBody().front()) {
     auto roleOp = dyn_cast<tcgen::RoleOp>(op);

@@ -614,6 +614,45 @@ void KernelLowering::lowerDim(DimOp op) {
   set(op.getResult(), e.toIndex(dimParam(op.getSource(), op.getDimension())));
 }
 
+/// Index of the document's last tile, -1 without tokens.
+Value KernelLowering::lastTile(ArrayRef<Value> workItem) {
+  Value tokens = e.sub(workItem[1], workItem[0]);
+  return e.op<arith::ShRSIOp>(e.addC(tokens, -1), e.c32(7));
+}
+
+/// CTAs start in the order of their x, then y. With y in n groups the grid is
+/// (X * Y / n, n), and CTAs that follow each other differ in the program's y
+/// first, as long as they are of one group.
+void KernelLowering::emitProgram() {
+  if (workItems.empty())
+    return;
+  Value item = programId(GridAxis::X);
+  auto terms = kernel.getGrid();
+  groupsY = terms.size() == 2 && isa<ArrayAttr>(terms[1]);
+  if (groupsY) {
+    auto term = cast<ArrayAttr>(terms[1]);
+    Value extent = e.trunc32(
+        dimParam(kernel.getArgNamed(cast<StringAttr>(term[0]).getValue()),
+                 cast<IntegerAttr>(term[1]).getInt()));
+    if (int64_t tile = cast<IntegerAttr>(term[2]).getInt(); tile != 1)
+      extent = e.op<arith::DivUIOp>(e.addC(extent, tile - 1), e.c32(tile));
+    Value size = e.op<arith::DivUIOp>(extent, e.op<NVVM::GridDimYOp>(e.i32()));
+    programX = e.op<arith::DivUIOp>(item, size);
+    programY = e.add(e.mul(e.op<NVVM::BlockIdYOp>(e.i32()), size),
+                     e.sub(item, e.mul(programX, size)));
+    item = programX;
+  }
+  for (auto &[work, fields] : workItems) {
+    params[cast<BlockArgument>(work).getArgNumber()].read = true;
+    Value address = e.gep(pointerParam(work), e.shl(e.toI64(item), 4));
+    Value entry = e.op<LLVM::LoadOp>(e.vec(4, e.i32()), address, 16);
+    for (int64_t i = 0; i < 4; ++i)
+      fields.push_back(e.extract(entry, i));
+    Value some = e.cmp(arith::CmpIPredicate::sle, fields[2], lastTile(fields));
+    hasTokens = hasTokens ? e.andi(hasTokens, some) : some;
+  }
+}
+
 void KernelLowering::lowerProgramId(ProgramIdOp op) {
   set(op.getResult(), e.toIndex(e.toI64(programId(op.getAxis()))));
 }
@@ -621,15 +660,16 @@ void KernelLowering::lowerProgramId(ProgramIdOp op) {
 Value KernelLowering::programId(GridAxis axis) {
   if (axis == GridAxis::Z)
     return e.op<NVVM::BlockIdZOp>(e.i32());
+  if (groupsY)
+    return axis == GridAxis::X ? programX : programY;
   return (axis == GridAxis::X) != swapsGrid ? e.op<NVVM::BlockIdXOp>(e.i32())
                                             : e.op<NVVM::BlockIdYOp>(e.i32());
 }
 
 void KernelLowering::lowerWorkItem(WorkItemOp op) {
-  params[cast<BlockArgument>(op.getWork()).getArgNumber()].read = true;
-  Value item = e.toI64(programId(GridAxis::X));
-  Value address = e.gep(pointerParam(op.getWork()), e.shl(item, 4));
-  Value fields = e.op<LLVM::LoadOp>(e.vec(4, e.i32()), address, 16);
-  for (auto [i, result] : llvm::enumerate(op.getResults()))
-    set(result, e.toIndex(e.toI64(e.extract(fields, i))));
+  SmallVector<Value> fields = workItems[op.getWork()];
+  if (op.getFromEnd())
+    fields[2] = e.sub(lastTile(fields), fields[2]);
+  for (auto [field, result] : llvm::zip(fields, op.getResults()))
+    set(result, e.toIndex(e.toI64(field)));
 }

@@ -47,7 +47,9 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
     - `parameters {name = [default, other...]}` declares compile-time parameters and
       all values that `flamia-specialize` (`flamiac -D name=value`) may bind.
     - `grid(TERM, TERM, TERM)`: a TERM is an integer, `ARG[DIM]` or
-      `ARG[DIM] ceildiv TILE`, evaluated at launch. One CTA runs one work item.
+      `ARG[DIM] ceildiv TILE`, evaluated at launch. One CTA runs one work item. A kernel with a
+      work list and two terms, the second of an argument, may be launched with its y axis in
+      groups (docs/launch-record.md): the order of CTAs changes, `program_id` does not.
     - argument attribute `flamia.dims = ["tokens", "heads", "head_dim"]` names the
       dimensions; a name equal to a parameter binds the extent, equal names must have
       equal extents at launch.
@@ -171,14 +173,19 @@ def WorkItemOp : Flamia_Op<"work_item", [Pure]> {
     - `scale_base`: the document's first tile in the scale arrays
 
     All are >= 0, and a work item's tile holds at least one token of its document:
-    `begin + 128 * tile < end`. Passes rely on it.
+    `begin + 128 * tile < end`. Passes rely on it. An entry whose tile holds none is surplus:
+    its CTA does nothing (lists that are made on the device may end in such entries).
+
+    With `from_end` the list counts tiles from the document's last one: `tile` is
+    `ceildiv(end - begin, 128) - 1 - entry`. One list then has both the tiles that read most
+    tiles before them first and the tiles that are read by most tiles behind them.
 
     Example:
-    `%begin, %end, %tile, %scale = flamia.work_item %work : memref<?x4xi32>`
+    `%begin, %end, %tile, %scale = flamia.work_item %work from_end : memref<?x4xi32>`
   }];
-  let arguments = (ins MemRefRankOf<[I32], [2]>:$work);
+  let arguments = (ins MemRefRankOf<[I32], [2]>:$work, UnitAttr:$from_end);
   let results = (outs Index:$begin, Index:$end, Index:$tile, Index:$scale_base);
-  let assemblyFormat = "$work attr-dict `:` type($work)";
+  let assemblyFormat = "$work (`from_end` $from_end^)? attr-dict `:` type($work)";
   let hasVerifier = 1;
 }
 

@@ -186,6 +186,8 @@ std::string driver::launchRecord(DictionaryAttr launch, StringRef kernel,
         for (auto condition : conditions.getAsRange<ArrayAttr>())
           writeCondition(json, condition);
       });
+    if (launch.get("groups_y"))
+      json.attribute("groups_y", true);
     json.attributeArray("args", [&] {
       for (auto arg :
            cast<ArrayAttr>(launch.get("args")).getAsRange<DictionaryAttr>())

@@ -25,7 +25,9 @@ Machine::Machine(KernelOp kernel, Arguments &arguments) : kernel(kernel) {
 
 LogicalResult Machine::runWorkItem(std::array<int64_t, 3> id) {
   program = id;
-  return runBlock(kernel.getBody().front());
+  isSurplus = false;
+  LogicalResult result = runBlock(kernel.getBody().front());
+  return success(isSurplus || succeeded(result));
 }
 
 LogicalResult Machine::runBlock(Block &block) {
@@ -82,10 +84,16 @@ LogicalResult Machine::runWorkItemOp(WorkItemOp op) {
   for (unsigned i = 0; i < 4; ++i)
     setInteger(op->getResult(i), entry[i]);
   int64_t begin = entry[0], end = entry[1], tile = entry[2];
-  if (begin < 0 || tile < 0 || entry[3] < 0 || begin + 128 * tile >= end)
+  if (begin < 0 || tile < 0 || entry[3] < 0)
     return emitError(op.getLoc(), "work item ")
-           << program[0] << " holds no token: begin " << begin << ", end "
-           << end << ", tile " << tile << ", scale base " << entry[3];
+           << program[0] << " is negative: begin " << begin << ", end " << end
+           << ", tile " << tile << ", scale base " << entry[3];
+  // A surplus entry: the program ends here.
+  isSurplus = begin + 128 * tile >= end;
+  if (isSurplus)
+    return failure();
+  if (op.getFromEnd())
+    setInteger(op.getTile(), (end - begin + 127) / 128 - 1 - tile);
   return success();
 }
 

@@ -122,6 +122,7 @@ private:
 
   KernelOp kernel;
   std::array<int64_t, 3> program = {0, 0, 0};
+  bool isSurplus = false; ///< The work list's entry holds no token.
   llvm::DenseMap<mlir::Value, Slot> slots;
 };
 

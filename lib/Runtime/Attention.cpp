@@ -89,9 +89,10 @@ AttentionForward::prepare(ArrayRef<int64_t> offsets,
 
   if (Error error = builder.addStep(*plan, "quantize_qkv", *quantize))
     return std::move(error);
-  if (Error error =
-          builder.addStep(*plan, "attention_fwd", *attention,
-                          {{"v_scale", "v_scale_rows"}, {"v_bf16", "v"}}))
+  if (Error error = builder.addStep(
+          *plan, "attention_fwd", *attention,
+          {{"v_scale", "v_scale_rows"}, {"v_bf16", "v"}},
+          builder.headGroups(*attention, schedule::Kernel::Forward)))
     return std::move(error);
   return plan;
 }

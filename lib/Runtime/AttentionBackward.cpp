@@ -98,11 +98,14 @@ AttentionBackward::prepare(ArrayRef<int64_t> offsets,
   if (Error error =
           builder.addStep(*plan, "attention_bwd_prep_keys", *keys, valueNames))
     return std::move(error);
-  if (Error error = builder.addStep(*plan, "attention_bwd_dkdv", *keyGradients,
-                                    valueNames))
+  if (Error error = builder.addStep(
+          *plan, "attention_bwd_dkdv", *keyGradients, valueNames,
+          builder.headGroups(*keyGradients, schedule::Kernel::KeyGradients)))
     return std::move(error);
-  if (Error error = builder.addStep(*plan, "attention_bwd_dq", *queryGradients,
-                                    valueNames))
+  if (Error error = builder.addStep(
+          *plan, "attention_bwd_dq", *queryGradients, valueNames,
+          builder.headGroups(*queryGradients,
+                             schedule::Kernel::QueryGradients)))
     return std::move(error);
   return plan;
 }

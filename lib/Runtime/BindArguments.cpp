@@ -253,12 +253,30 @@ Error checkConditions(const LaunchRecord &record,
 }
 
 Error computeGrid(const LaunchRecord &record, ArrayRef<const Argument *> bound,
-                  BoundLaunch &launch) {
+                  uint32_t yGroups, BoundLaunch &launch) {
+  uint64_t extents[3];
   for (unsigned i = 0; i < 3; ++i) {
     const GridExtent &rule = record.grid[i];
-    uint64_t extent = rule.value;
+    extents[i] = rule.value;
     if (rule.fromArgument)
-      extent = divideCeil(bound[rule.argument]->extents[rule.dim], rule.tile);
+      extents[i] =
+          divideCeil(bound[rule.argument]->extents[rule.dim], rule.tile);
+  }
+  if (record.groupsY && !yGroups)
+    yGroups = 1;
+  if (yGroups) {
+    if (!record.groupsY)
+      return createStringError("kernel '" + record.kernel +
+                               "' does not take its y axis in groups");
+    if (extents[1] % yGroups)
+      return createStringError("grid dimension y is " + Twine(extents[1]) +
+                               ", which " + Twine(yGroups) +
+                               " groups do not divide");
+    extents[0] = SaturatingMultiply(extents[0], extents[1] / yGroups);
+    extents[1] = extents[1] ? yGroups : 0;
+  }
+  for (unsigned i = 0; i < 3; ++i) {
+    uint64_t extent = extents[i];
     if (extent > gridLimits[i])
       return createStringError("grid dimension " + Twine("xyz"[i]) + " is " +
                                Twine(extent) + ", the limit is " +
@@ -347,7 +365,8 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
 }
 
 Expected<BoundLaunch> runtime::bindArguments(const LaunchRecord &record,
-                                             ArrayRef<Argument> arguments) {
+                                             ArrayRef<Argument> arguments,
+                                             uint32_t yGroups) {
   Expected<std::vector<const Argument *>> bound =
       matchArguments(record, arguments);
   if (!bound)
@@ -355,7 +374,7 @@ Expected<BoundLaunch> runtime::bindArguments(const LaunchRecord &record,
   if (Error error = checkConditions(record, *bound))
     return std::move(error);
   BoundLaunch launch;
-  if (Error error = computeGrid(record, *bound, launch))
+  if (Error error = computeGrid(record, *bound, yGroups, launch))
     return std::move(error);
   for (const RecordParameter &param : record.params) {
     const Argument &argument = *(*bound)[param.argument];

@@ -156,6 +156,12 @@ public:
     readParameters(top);
     readArguments(top);
     readGrid(top);
+    if (const json::Value *groups = top.get("groups_y", /*required=*/false)) {
+      std::optional<bool> value = groups->getAsBoolean();
+      if (!value)
+        top.fail("expected 'groups_y' to be true or false");
+      record.groupsY = value.value_or(false);
+    }
     readParams(top);
     readConditions(top);
     return fault;

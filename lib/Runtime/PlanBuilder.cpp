@@ -136,6 +136,15 @@ const Argument &PlanBuilder::tensor(StringRef name) const {
   return entry->argument;
 }
 
+uint32_t PlanBuilder::headGroups(const Kernel &kernel,
+                                 schedule::Kernel kind) const {
+  if (!kernel.record().groupsY)
+    return 0;
+  schedule::Heads heads = {config.heads, config.kvHeads, config.headDim};
+  return uint32_t(schedule::headGroups(kind, heads, int64_t(tokens),
+                                       int64_t(tensor("work").extents[0])));
+}
+
 Error PlanBuilder::checkOverlaps() const {
   for (size_t a = 0; a < entries.size(); ++a)
     for (size_t b = 0; b < a; ++b) {
@@ -158,7 +167,7 @@ Error PlanBuilder::checkOverlaps() const {
 }
 
 Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
-                           const Renamed &renamed) const {
+                           const Renamed &renamed, uint32_t yGroups) const {
   LaunchPlan::Step step;
   step.name = name.str();
   step.kernel = &kernel;
@@ -192,7 +201,7 @@ Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
     step.arguments.back().name = declared.name;
   }
   Expected<std::unique_ptr<PreparedLaunch>> prepared =
-      kernel.prepare(step.arguments);
+      kernel.prepare(step.arguments, yGroups);
   if (!prepared)
     return prepared.takeError();
   step.prepared = std::move(*prepared);

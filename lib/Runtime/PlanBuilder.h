@@ -8,6 +8,7 @@
 #define FLAMIA_LIB_RUNTIME_PLANBUILDER_H
 
 #include "flamia/Runtime/Attention.h"
+#include "flamia/Schedule/Makespan.h"
 
 namespace flamia {
 namespace runtime {
@@ -44,16 +45,20 @@ public:
   /// Address and size of a tensor that was added.
   const Argument &tensor(llvm::StringRef name) const;
 
+  /// In how many groups of heads a kernel is launched (Schedule/Makespan.h); 0
+  /// where the kernel does not take groups. Needs the tensor `work`.
+  uint32_t headGroups(const Kernel &kernel, schedule::Kernel kind) const;
+
   /// Refuses tensors that overlap where one of them is written.
   llvm::Error checkOverlaps() const;
 
   /// Appends a launch: every argument of the kernel is the tensor (or the
   /// number of the configuration: softmax_scale, q_global_scale,
   /// k_global_scale) of the same name, or of the name that `renamed` gives for
-  /// it.
+  /// it. \p yGroups: see bindArguments.
   using Renamed = std::vector<std::pair<llvm::StringRef, llvm::StringRef>>;
   llvm::Error addStep(LaunchPlan &plan, llvm::StringRef name, Kernel &kernel,
-                      const Renamed &renamed = {}) const;
+                      const Renamed &renamed = {}, uint32_t yGroups = 0) const;
 
 private:
   struct Entry {

@@ -75,27 +75,60 @@ int64_t schedule::countItems(ArrayRef<int64_t> offsets) {
 
 WorkList schedule::buildWorkList(ArrayRef<int64_t> offsets, bool causal) {
   WorkList list;
-  std::vector<WorkItem> inOrder;
-  inOrder.reserve(countItems(offsets));
+  auto tilesOfDocument = [&](size_t d) {
+    return tilesOf(offsets[d + 1] - offsets[d]);
+  };
+  size_t documents = 0;
+  int64_t longest = 0;
   for (size_t d = 0; d + 1 < offsets.size(); ++d) {
-    int64_t tiles = tilesOf(offsets[d + 1] - offsets[d]);
-    for (int64_t tile = 0; tile < tiles; ++tile)
-      inOrder.push_back({int32_t(offsets[d]), int32_t(offsets[d + 1]),
-                         int32_t(tile), int32_t(list.scaleTiles)});
+    int64_t tiles = tilesOfDocument(d);
+    documents += tiles != 0;
+    longest = std::max(longest, tiles);
     list.scaleTiles += tiles;
   }
 
-  // Counting sort: costs are at most the number of items, and ties keep order.
-  int64_t highest = 0;
-  for (const WorkItem &item : inOrder)
-    highest = std::max(highest, costOf(item, causal));
-  std::vector<int64_t> place(highest + 2, 0);
-  for (const WorkItem &item : inOrder)
-    ++place[highest - costOf(item, causal) + 1];
+  // Longest documents first; a counting sort, so that equal ones keep order.
+  std::vector<uint32_t> place(size_t(longest) + 2, 0);
+  for (size_t d = 0; d + 1 < offsets.size(); ++d)
+    ++place[longest - tilesOfDocument(d) + 1];
   for (size_t i = 1; i < place.size(); ++i)
     place[i] += place[i - 1];
-  list.items.resize(inOrder.size());
-  for (const WorkItem &item : inOrder)
-    list.items[place[highest - costOf(item, causal)]++] = item;
+  // The sorted documents lie where the list will end, in entries whose `tile`
+  // is their number of tiles: the list needs no memory beside its own.
+  list.items.resize(list.scaleTiles);
+  WorkItem *next = list.items.data();
+  WorkItem *sorted = next + (list.items.size() - documents);
+  int64_t base = 0;
+  for (size_t d = 0; d + 1 < offsets.size(); ++d) {
+    int64_t tiles = tilesOfDocument(d);
+    if (tiles)
+      sorted[place[longest - tiles]++] = {int32_t(offsets[d]),
+                                          int32_t(offsets[d + 1]),
+                                          int32_t(tiles), int32_t(base)};
+    base += tiles;
+  }
+
+  auto entry = [](const WorkItem &document, int32_t tile) {
+    return WorkItem{document.begin, document.end, tile, document.scaleBase};
+  };
+  if (!causal) {
+    // Behind a document's entries there is room for those that follow, so the
+    // last one is at most where the document lies.
+    for (size_t d = 0; d < documents; ++d) {
+      WorkItem document = sorted[d];
+      for (int32_t tile = 0; tile < document.tile; ++tile)
+        *next++ = entry(document, tile);
+    }
+    return list;
+  }
+  // Tile n costs n + 1, and the documents that have one are the first. Tile 0
+  // takes the place of the documents.
+  size_t reaching = 0;
+  for (auto tile = int32_t(longest - 1); tile >= 0; --tile) {
+    while (reaching < documents && sorted[reaching].tile > tile)
+      ++reaching;
+    for (size_t d = 0; d < reaching; ++d)
+      *next++ = entry(sorted[d], tile);
+  }
   return list;
 }

@@ -26,6 +26,9 @@ using namespace mlir;
 using namespace flamia;
 using namespace flamia::flamiac;
 
+/// What a launch needs, on a function at the stage nvvm.
+static constexpr StringLiteral kLaunchAttr = "flamia.launch";
+
 /// MLIR's parser recurses, and takes time that grows with the square of the
 /// depth: some seconds at 10000 brackets.
 static constexpr unsigned kMaxNesting = 1000;
@@ -100,19 +103,45 @@ flamiac::parseSource(StringRef path, MLIRContext &context) {
   return module;
 }
 
-OwningOpRef<ModuleOp> flamiac::isolate(KernelOp kernel) {
-  OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
-  OpBuilder builder(module->getBodyRegion());
-  builder.clone(*kernel);
+SmallVector<Operation *> flamiac::kernelsOf(ModuleOp module) {
+  SmallVector<Operation *> kernels;
+  for (Operation &op : *module.getBody())
+    if (isa<KernelOp>(op) ||
+        (isa<LLVM::LLVMFuncOp>(op) && op.hasAttr(kLaunchAttr)))
+      kernels.push_back(&op);
+  return kernels;
+}
+
+StringRef flamiac::nameOf(Operation *kernel) {
+  return SymbolTable::getSymbolName(kernel).getValue();
+}
+
+DictionaryAttr flamiac::parametersOf(Operation *kernel) {
+  if (auto tiles = dyn_cast<KernelOp>(kernel))
+    return tiles.getParameters();
+  return DictionaryAttr::get(kernel->getContext());
+}
+
+OwningOpRef<ModuleOp> flamiac::isolate(Operation *kernel) {
+  if (isa<KernelOp>(kernel)) {
+    OwningOpRef<ModuleOp> module = ModuleOp::create(kernel->getLoc());
+    OpBuilder builder(module->getBodyRegion());
+    builder.clone(*kernel);
+    return module;
+  }
+  OwningOpRef<ModuleOp> module(kernel->getParentOfType<ModuleOp>().clone());
+  for (Operation *other : kernelsOf(*module))
+    if (nameOf(other) != nameOf(kernel))
+      other->erase();
   return module;
 }
 
 std::vector<std::string>
-flamiac::definitionsFor(KernelOp kernel,
+flamiac::definitionsFor(Operation *kernel,
                         const std::vector<std::string> &definitions) {
   std::vector<std::string> result;
   for (const std::string &definition : definitions)
-    if (kernel.getParameters().get(StringRef(definition).split('=').first))
+    if (parametersOf(kernel).get(StringRef(definition).split('=').first))
       result.push_back(definition);
   return result;
 }
@@ -173,7 +202,9 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
                        TimingScope &timing, std::vector<OutputFile> &temps) {
   Artifact artifact;
   artifact.stem = stem.str();
-  artifact.kernel = (*module.getOps<KernelOp>().begin()).getSymName().str();
+  Operation *source = kernelsOf(module).front();
+  bool isThreadProgram = !isa<KernelOp>(source);
+  artifact.kernel = nameOf(source).str();
   PipelineOptions pipeline;
   pipeline.parameters = llvm::join(options.definitions, ",");
   pipeline.optLevel = options.optLevel == 0 ? 0 : 2;
@@ -207,20 +238,22 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
     return true;
   };
 
-  if (llvm::Error error = runPasses("Flamia", [&](OpPassManager &manager) {
-        buildFlamiaPipeline(manager, pipeline);
-      }))
-    return std::move(error);
-  for (NamedAttribute parameter :
-       (*module.getOps<KernelOp>().begin()).getParameters())
+  // Passes before the stage nvvm have nothing to do with a thread program.
+  if (!isThreadProgram)
+    if (llvm::Error error = runPasses("Flamia", [&](OpPassManager &manager) {
+          buildFlamiaPipeline(manager, pipeline);
+        }))
+      return std::move(error);
+  for (NamedAttribute parameter : parametersOf(kernelsOf(module).front()))
     artifact.parameters.push_back(
         {parameter.getName().str(), jsonOf(parameter.getValue())});
   if (done(Stage::Flamia, printed(module, false)))
     return artifact;
-  if (llvm::Error error = runPasses("Tcgen", [&](OpPassManager &manager) {
-        buildTcgenPipeline(manager, pipeline);
-      }))
-    return std::move(error);
+  if (!isThreadProgram)
+    if (llvm::Error error = runPasses("Tcgen", [&](OpPassManager &manager) {
+          buildTcgenPipeline(manager, pipeline);
+        }))
+      return std::move(error);
   if (done(Stage::Tcgen, printed(module, false)))
     return artifact;
   if (llvm::Error error = runPasses("NVVM", [&](OpPassManager &manager) {
@@ -235,9 +268,13 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
   if (done(Stage::Nvvm, printed(module, options.lineInfo)))
     return artifact;
 
-  auto function = *module.getOps<LLVM::LLVMFuncOp>().begin();
-  auto launch = function->getAttrOfType<DictionaryAttr>("flamia.launch");
-  function->removeAttr("flamia.launch");
+  Operation *function = kernelsOf(module).front();
+  auto launch = function->getAttrOfType<DictionaryAttr>(kLaunchAttr);
+  if (!launch)
+    return llvm::createStringError("expected '" + artifact.kernel +
+                                   "' to have a dictionary in '" + kLaunchAttr +
+                                   "'");
+  function->removeAttr(kLaunchAttr);
   unsigned level = std::max(1u, options.optLevel == 0 ? 2u : options.optLevel);
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> llvmModule;

@@ -58,12 +58,21 @@ compileKernel(mlir::ModuleOp module, const Options &options,
               const driver::Ptxas *ptxas, llvm::StringRef stem,
               mlir::TimingScope &timing, std::vector<OutputFile> &temps);
 
-/// A module that holds only that kernel.
-mlir::OwningOpRef<mlir::ModuleOp> isolate(KernelOp kernel);
+/// The kernels of a source file, in order: tile programs (flamia.kernel), and
+/// thread programs, LLVM functions that carry what a launch needs in
+/// `flamia.launch` (docs/artifact-format.md).
+llvm::SmallVector<mlir::Operation *> kernelsOf(mlir::ModuleOp module);
+llvm::StringRef nameOf(mlir::Operation *kernel);
+/// Compile-time parameters; a thread program has none.
+mlir::DictionaryAttr parametersOf(mlir::Operation *kernel);
+
+/// A module that holds only that kernel, and what a thread program refers to.
+mlir::OwningOpRef<mlir::ModuleOp> isolate(mlir::Operation *kernel);
 
 /// The definitions that this kernel declares.
 std::vector<std::string>
-definitionsFor(KernelOp kernel, const std::vector<std::string> &definitions);
+definitionsFor(mlir::Operation *kernel,
+               const std::vector<std::string> &definitions);
 
 /// Every kernel of the library's sources with every combination of its
 /// parameters.

@@ -25,9 +25,9 @@ static std::string spell(Attribute value) {
 }
 
 /// All bindings of the kernel's parameters, one list of definitions each.
-static std::vector<std::vector<std::string>> combinations(KernelOp kernel) {
+static std::vector<std::vector<std::string>> combinations(Operation *kernel) {
   std::vector<std::vector<std::string>> result = {{}};
-  for (NamedAttribute parameter : kernel.getParameters()) {
+  for (NamedAttribute parameter : parametersOf(kernel)) {
     auto choices = dyn_cast<ArrayAttr>(parameter.getValue());
     if (!choices)
       continue;
@@ -44,9 +44,9 @@ static std::vector<std::vector<std::string>> combinations(KernelOp kernel) {
 }
 
 /// attention_fwd-causal_true-format_nvfp4-head_dim_128; mxfp8 is not named.
-static std::string stemOf(KernelOp kernel,
+static std::string stemOf(Operation *kernel,
                           const std::vector<std::string> &definitions) {
-  std::string stem = kernel.getSymName().str();
+  std::string stem = nameOf(kernel).str();
   for (const std::string &definition : definitions) {
     if (definition == "format=mxfp8")
       continue;
@@ -94,7 +94,7 @@ llvm::Error flamiac::compileLibrary(MLIRContext &context,
     auto module = parseSource(path, context);
     if (!module)
       return module.takeError();
-    for (KernelOp kernel : (*module)->getOps<KernelOp>())
+    for (Operation *kernel : kernelsOf(**module))
       for (const auto &definitions : combinations(kernel)) {
         OwningOpRef<ModuleOp> single = isolate(kernel);
         Options one = options;

@@ -133,7 +133,7 @@ static void addFiles(const Artifact &artifact, Stage stage,
 
 /// Definitions are checked against all kernels of the file first: one that no
 /// kernel declares is an error even if the kernels disagree about the rest.
-static llvm::Error checkDefinitions(ArrayRef<KernelOp> kernels) {
+static llvm::Error checkDefinitions(ArrayRef<Operation *> kernels) {
   for (const std::string &definition : definitions) {
     auto [name, value] = StringRef(definition).split('=');
     if (name.empty() || !StringRef(definition).contains('='))
@@ -142,15 +142,15 @@ static llvm::Error checkDefinitions(ArrayRef<KernelOp> kernels) {
     if (definition.find(',') != std::string::npos)
       return llvm::createStringError("unexpected comma in -D '" + definition +
                                      "'");
-    bool known = llvm::any_of(kernels, [name = name](KernelOp kernel) {
-      return bool(kernel.getParameters().get(name));
+    bool known = llvm::any_of(kernels, [name = name](Operation *kernel) {
+      return bool(parametersOf(kernel).get(name));
     });
     if (known)
       continue;
     std::string names;
     llvm::SmallVector<StringRef> seen;
-    for (KernelOp kernel : kernels)
-      for (NamedAttribute parameter : kernel.getParameters())
+    for (Operation *kernel : kernels)
+      for (NamedAttribute parameter : parametersOf(kernel))
         if (!llvm::is_contained(seen, parameter.getName().strref())) {
           seen.push_back(parameter.getName());
           std::string values;
@@ -171,11 +171,11 @@ static llvm::Error compileFile(MLIRContext &context, Options &options,
   auto module = parseSource(inputPath, context);
   if (!module)
     return module.takeError();
-  SmallVector<KernelOp> kernels;
+  SmallVector<Operation *> kernels;
   std::string names;
-  for (KernelOp kernel : (*module)->getOps<KernelOp>()) {
-    names += (names.empty() ? "" : ", ") + kernel.getSymName().str();
-    if (kernelName.empty() || kernel.getSymName() == kernelName)
+  for (Operation *kernel : kernelsOf(**module)) {
+    names += (names.empty() ? "" : ", ") + nameOf(kernel).str();
+    if (kernelName.empty() || nameOf(kernel) == kernelName)
       kernels.push_back(kernel);
   }
   if (kernels.empty())
@@ -207,13 +207,13 @@ static llvm::Error compileFile(MLIRContext &context, Options &options,
   }
   // Stems name the files: with -o PATH the cubin's own name.
   std::vector<OutputFile> files;
-  for (KernelOp kernel : kernels) {
+  for (Operation *kernel : kernels) {
     OwningOpRef<ModuleOp> single = isolate(kernel);
     Options one = options;
     one.definitions = definitionsFor(kernel, options.definitions);
     // A name that is no identifier is refused by the lowering; texts of the
     // stages before it get a harmless file name.
-    std::string stem = kernel.getSymName().str();
+    std::string stem = nameOf(kernel).str();
     for (char &c : stem)
       if (!llvm::isAlnum(c))
         c = '_';

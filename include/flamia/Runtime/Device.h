@@ -69,10 +69,10 @@ class Kernel {
 public:
   virtual ~Kernel();
   const LaunchRecord &record() const { return launchRecord; }
-  /// Checks the arguments (LaunchRecord.h, bindArguments) and makes everything
-  /// a launch needs.
+  /// Checks the arguments and \p yGroups (LaunchRecord.h, bindArguments) and
+  /// makes everything a launch needs.
   virtual llvm::Expected<std::unique_ptr<PreparedLaunch>>
-  prepare(llvm::ArrayRef<Argument> arguments) = 0;
+  prepare(llvm::ArrayRef<Argument> arguments, uint32_t yGroups = 0) = 0;
 
 protected:
   explicit Kernel(LaunchRecord record) : launchRecord(std::move(record)) {}

@@ -122,6 +122,8 @@ struct LaunchRecord {
   uint32_t dynamicShared = 0;
   uint32_t tmemColumns = 0;
   std::array<GridExtent, 3> grid;
+  /// The kernel accepts its y axis in groups (bindArguments).
+  bool groupsY = false;
   std::vector<RecordArgument> arguments;
   std::vector<RecordParameter> params;
   /// What the kernel takes for granted; a launch checks it.
@@ -195,8 +197,15 @@ struct BoundLaunch {
 /// Checks the arguments against the record (missing, unknown or repeated names,
 /// ranks, extents, element types, equal named dimensions, alignment, sizes,
 /// limits of the grid) and computes grid and parameters.
+///
+/// A GPU starts CTAs in the order of x, then y. With \p yGroups = n the grid
+/// (X, Y) becomes (X * Y / n, n): CTAs of one x then follow each other for the
+/// Y / n values of y of a group, and the groups follow each other. n must
+/// divide Y, and the record must allow it; 0 is the grid as it is. Results are
+/// the same.
 llvm::Expected<BoundLaunch> bindArguments(const LaunchRecord &record,
-                                          llvm::ArrayRef<Argument> arguments);
+                                          llvm::ArrayRef<Argument> arguments,
+                                          uint32_t yGroups = 0);
 
 /// The ragged tensor map of a tensor, contiguous or with strides, whose
 /// outermost dimension is the row axis ([rows, cols] or [rows, heads, cols]).

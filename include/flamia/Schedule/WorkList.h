@@ -46,15 +46,20 @@ struct WorkList {
   int64_t scaleTiles = 0; ///< sum over documents of ceil(length / 128)
 };
 
-/// How many key tiles an item's queries read: its cost.
+/// How many key tiles an item's queries read: its cost in the forward and in
+/// the kernel of dQ. The kernel of dK and dV counts tiles from the document's
+/// end (flamia.work_item from_end), so that its costs fall in the same order:
+/// the keys of entry {.., tile, ..} are read by tile + 1 query tiles of a head.
 int64_t costOf(const WorkItem &item, bool causal);
 
 /// Number of items (= scale tiles), without building the list.
 int64_t countItems(llvm::ArrayRef<int64_t> offsets);
 
 /// All (document, tile) pairs once each, most expensive first, so that the
-/// cheap ones fill the gaps at the end of a launch; equal costs keep document
-/// order. `offsets` must be valid. Time grows linearly.
+/// cheap ones fill the gaps at the end of a launch. Of equal costs the one of
+/// the longer document (in tiles) comes first, then the one of the earlier
+/// document; without causality a document's tiles follow each other. `offsets`
+/// must be valid. Time grows linearly.
 WorkList buildWorkList(llvm::ArrayRef<int64_t> offsets, bool causal);
 
 } // namespace schedule

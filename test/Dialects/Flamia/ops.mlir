@@ -42,6 +42,8 @@ flamia.kernel @memory(%work: memref<?x4xi32>, %x: memref<?x?x64xbf16>, %bias: me
   %c0 = arith.constant 0 : index
   // CHECK: %[[BEGIN:.*]], %[[END:.*]], %{{.*}}, %{{.*}} = flamia.work_item %work : memref<?x4xi32>
   %begin, %end, %tile, %base = flamia.work_item %work : memref<?x4xi32>
+  // CHECK: flamia.work_item %work from_end : memref<?x4xi32>
+  %begin_2, %end_2, %tile_2, %base_2 = flamia.work_item %work from_end : memref<?x4xi32>
   // CHECK: flamia.load %x[%[[BEGIN]], %c0, %c0] limit %[[END]] : memref<?x?x64xbf16> -> tensor<128x64xbf16>
   %t = flamia.load %x[%begin, %c0, %c0] limit %end : memref<?x?x64xbf16> -> tensor<128x64xbf16>
   // CHECK: flamia.load %bias[%c0] : memref<?xf32> -> tensor<1x64xf32>

@@ -165,6 +165,11 @@ TEST(LaunchRecord, RefusesDamagedRecords) {
             "r.json: missing member 'bytes' of the workspace of 'x'");
 }
 
+TEST(LaunchRecord, GroupsAreABoolean) {
+  EXPECT_EQ(parseError(with("\"args\": [", "\"groups_y\": 1, \"args\": [")),
+            "r.json: expected 'groups_y' to be true or false");
+}
+
 TEST(LaunchRecord, EveryTruncationIsRefused) {
   std::string text = sample;
   for (size_t length = 0; length < text.size(); ++length)
@@ -212,6 +217,37 @@ TEST(BindArguments, ConditionsOfExtents) {
                                              "[\"y\", 2], \"times\": 2}], "
                                              "\"params\": [")),
             "r.json: dimension 2 of requires[0] does not exist in its tensor");
+}
+
+TEST(BindArguments, GroupsOfTheYAxis) {
+  EXPECT_FALSE(sampleRecord().groupsY);
+  LaunchRecord record = llvm::cantFail(LaunchRecord::parse(
+      with("\"args\": [", "\"groups_y\": true, \"args\": ["), "r.json"));
+  EXPECT_TRUE(record.groupsY);
+  auto gridOf = [&](uint32_t groups) {
+    return llvm::cantFail(bindArguments(record, sampleArguments(), groups))
+        .grid;
+  };
+  EXPECT_EQ(gridOf(0), (std::array<uint32_t, 3>{6, 1, 1}));
+  EXPECT_EQ(gridOf(2), (std::array<uint32_t, 3>{3, 2, 1}));
+  EXPECT_EQ(gridOf(1), (std::array<uint32_t, 3>{6, 1, 1}));
+  auto errorOf = [&](const LaunchRecord &record, uint32_t groups) {
+    return llvm::toString(
+        bindArguments(record, sampleArguments(), groups).takeError());
+  };
+  EXPECT_EQ(errorOf(record, 3),
+            "grid dimension y is 2, which 3 groups do not divide");
+  EXPECT_EQ(errorOf(sampleRecord(), 1),
+            "kernel 'scale' does not take its y axis in groups");
+  // More heads than the y axis has room for are legal in groups.
+  std::vector<Argument> arguments = sampleArguments();
+  arguments[0].extents[1] = arguments[1].extents[1] = 131072;
+  EXPECT_EQ(llvm::cantFail(bindArguments(record, arguments, 4)).grid,
+            (std::array<uint32_t, 3>{3 * 32768, 4, 1}));
+  arguments[0].extents[0] = arguments[1].extents[0] = uint64_t(1) << 31;
+  llvm::Expected<BoundLaunch> refused = bindArguments(record, arguments, 1);
+  EXPECT_EQ(llvm::toString(refused.takeError()),
+            "grid dimension x is 2199023255552, the limit is 2147483647");
 }
 
 TEST(BindArguments, RaggedMapAddressesRows) {

@@ -103,12 +103,12 @@ TEST(Offsets, RefusesByNamedRule) {
             "cu_seqlens ends at 2147483648, the limit is 2147483647 tokens");
 }
 
-TEST(WorkList, LongestFirstAndDocumentOrder) {
+TEST(WorkList, LongestFirstThenLongerDocuments) {
   WorkList list = buildWorkList({0, 300, 300, 301, 557}, true);
   // Tiles: document 0 has 3, document 2 has 1, document 3 has 2.
   std::vector<std::array<int32_t, 4>> expected = {
       {0, 300, 2, 0}, {0, 300, 1, 0},   {301, 557, 1, 4},
-      {0, 300, 0, 0}, {300, 301, 0, 3}, {301, 557, 0, 4}};
+      {0, 300, 0, 0}, {301, 557, 0, 4}, {300, 301, 0, 3}};
   ASSERT_EQ(list.items.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     const WorkItem &item = list.items[i];
@@ -144,9 +144,14 @@ TEST(WorkList, CoversEveryTileOnce) {
     for (bool causal : {true, false}) {
       WorkList list = buildWorkList(offsets, causal);
       expectCovers(offsets, list);
+      // Cost, then the document's length, then its place, then the tile.
+      auto key = [&](const WorkItem &item) {
+        int64_t tiles = costOf(item, /*causal=*/false);
+        return std::make_tuple(-costOf(item, causal), -tiles, item.begin,
+                               item.tile);
+      };
       for (size_t i = 1; i < list.items.size(); ++i)
-        EXPECT_GE(costOf(list.items[i - 1], causal),
-                  costOf(list.items[i], causal));
+        EXPECT_LT(key(list.items[i - 1]), key(list.items[i]));
     }
   }
 }

@@ -1,0 +1,56 @@
+//===- LaunchModel.h - Launches to compare by their makespan ----*- C++ -*-===//
+//
+// The library's order of CTAs, and what it is compared with. Shared by tests
+// and the benchmark's table.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLAMIA_TEST_UNIT_SCHEDULE_LAUNCHMODEL_H
+#define FLAMIA_TEST_UNIT_SCHEDULE_LAUNCHMODEL_H
+
+#include "flamia/Schedule/Makespan.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace flamia::test {
+
+enum class Order {
+  Library,     ///< longest first, heads in groups
+  Documents,   ///< tiles in the documents' order, one head after the other
+  ForwardsOwn, ///< longest first for the forward, whatever the kernel
+};
+
+struct Launch {
+  std::vector<double> cycles; ///< of CTAs, in the order of their start
+  int64_t groups = 1;
+};
+
+inline Launch launchOf(schedule::Kernel kernel, const schedule::Heads &heads,
+                       llvm::ArrayRef<int64_t> offsets, Order order,
+                       bool causal = true) {
+  using namespace schedule;
+  WorkList list = buildWorkList(offsets, causal);
+  if (order == Order::Documents)
+    std::sort(list.items.begin(), list.items.end(),
+              [](const WorkItem &a, const WorkItem &b) {
+                return std::tie(a.begin, a.tile) < std::tie(b.begin, b.tile);
+              });
+  CostLaw law = lawOf(kernel);
+  std::vector<double> cycles;
+  for (WorkItem item : list.items) {
+    // Without from_end an entry's tile is the tile of keys itself.
+    if (order != Order::Library && kernel == schedule::Kernel::KeyGradients)
+      item.tile = (item.end - item.begin - 1) / 128 - item.tile;
+    cycles.push_back(cyclesOf(kernel, item, causal, heads, law));
+  }
+  int64_t y = gridHeads(kernel, heads);
+  int64_t groups = order == Order::Library
+                       ? headGroups(kernel, heads, offsets.back(),
+                                    int64_t(list.items.size()))
+                       : y;
+  return {launchOrder(cycles, y, groups), groups};
+}
+
+} // namespace flamia::test
+
+#endif // FLAMIA_TEST_UNIT_SCHEDULE_LAUNCHMODEL_H
