@@ -99,12 +99,20 @@ typedef struct flamia_attention_config {
 void flamia_attention_config_init(flamia_attention_config *config);
 
 /* cu_seqlens on the host: count entries of 4 or 8 bytes, first 0, never
-   decreasing, the last is the number of tokens. */
+   decreasing, the last is the number of tokens.
+
+   Or on the device, with device_address, tokens and element_bytes = 4, and data
+   and max_length 0: the host never reads the entries, and launches make the work
+   list from them. The last may then be less than `tokens`, the rows of the
+   tensors. If the entries are not legal, a launch writes nothing but workspace,
+   and entry 3 of the workspace's tensor "list_state" (int32) is 1, else 0. */
 typedef struct flamia_offsets {
   const void *data;
-  size_t count;          /* documents + 1 */
-  int32_t element_bytes; /* 4: int32, 8: int64 */
-  int64_t max_length;    /* longest allowed document; 0: any */
+  size_t count;            /* documents + 1 */
+  int32_t element_bytes;   /* 4: int32, 8: int64 */
+  int64_t max_length;      /* longest allowed document; 0: any */
+  uint64_t device_address; /* 0: on the host; else a multiple of 16 */
+  int64_t tokens;          /* rows of the tensors, with device_address */
 } flamia_offsets;
 
 /* Bytes of workspace that a forward on these documents needs. */

@@ -117,10 +117,39 @@ Expected<AttentionConfig> configOf(const flamia_attention_config &from) {
   return config;
 }
 
-/// Offsets as int64, checked.
-Expected<std::vector<int64_t>> offsetsOf(const flamia_offsets *from) {
+/// Offsets as int64, checked, or where they are on the device.
+struct Offsets {
+  std::vector<int64_t> host;
+  std::optional<DeviceOffsets> device;
+};
+
+Error isWrongDeviceOffsets(const flamia_offsets &from) {
+  auto fault = [](const Twine &text) {
+    return makeError(ErrorCode::InvalidArgument,
+                     "offsets are on the device, where " + text);
+  };
+  if (from.data)
+    return fault("data must be null");
+  if (from.element_bytes != 4)
+    return fault("element_bytes must be 4, found " + Twine(from.element_bytes));
+  if (from.max_length)
+    return fault("max_length must be 0, found " + Twine(from.max_length));
+  if (!from.count)
+    return fault("count must be documents + 1, found 0");
+  return Error::success();
+}
+
+Expected<Offsets> offsetsOf(const flamia_offsets *from) {
   if (!from)
     return isNull("offsets");
+  if (from->device_address) {
+    if (Error error = isWrongDeviceOffsets(*from))
+      return std::move(error);
+    Offsets offsets;
+    offsets.device = {from->device_address, int64_t(from->count) - 1,
+                      from->tokens};
+    return offsets;
+  }
   if (!from->data && from->count)
     return isNull("offsets.data");
   if (from->element_bytes != 4 && from->element_bytes != 8)
@@ -144,19 +173,31 @@ Expected<std::vector<int64_t>> offsetsOf(const flamia_offsets *from) {
   if (Error error = schedule::validateOffsets(
           offsets, offsets.empty() ? 0 : offsets.back(), longest))
     return makeError(ErrorCode::InvalidArgument, toString(std::move(error)));
-  return offsets;
+  return Offsets{std::move(offsets), std::nullopt};
 }
 
-/// queryWorkspace or queryBackwardWorkspace.
+/// The workspace of a forward or a backward.
 using LayoutQuery = Expected<WorkspaceLayout>(const AttentionConfig &,
-                                              ArrayRef<int64_t>);
+                                              const Offsets &);
+
+Expected<WorkspaceLayout> forwardLayout(const AttentionConfig &config,
+                                        const Offsets &offsets) {
+  return offsets.device ? queryDeviceWorkspace(config, *offsets.device)
+                        : queryWorkspace(config, offsets.host);
+}
+
+Expected<WorkspaceLayout> backwardLayout(const AttentionConfig &config,
+                                         const Offsets &offsets) {
+  return offsets.device ? queryDeviceBackwardWorkspace(config, *offsets.device)
+                        : queryBackwardWorkspace(config, offsets.host);
+}
 
 Expected<WorkspaceLayout> layoutOf(LayoutQuery &query,
                                    const flamia_attention_config *config,
                                    const flamia_offsets *offsets) {
   if (!config)
     return isNull("config");
-  Expected<std::vector<int64_t>> checked = offsetsOf(offsets);
+  Expected<Offsets> checked = offsetsOf(offsets);
   if (!checked)
     return checked.takeError();
   Expected<AttentionConfig> converted = configOf(*config);
@@ -336,14 +377,14 @@ flamia_status
 flamia_attention_workspace_size(const flamia_attention_config *config,
                                 const flamia_offsets *offsets,
                                 uint64_t *bytes) {
-  return workspaceSize(queryWorkspace, config, offsets, bytes);
+  return workspaceSize(forwardLayout, config, offsets, bytes);
 }
 
 flamia_status
 flamia_attention_workspace_tensor(const flamia_attention_config *config,
                                   const flamia_offsets *offsets, size_t index,
                                   flamia_tensor_info *info) {
-  return workspaceTensor(queryWorkspace, config, offsets, index, info);
+  return workspaceTensor(forwardLayout, config, offsets, index, info);
 }
 
 const char *flamia_attention_saved_tensor(size_t index) {
@@ -387,10 +428,15 @@ flamia_status flamia_attention_prepare(flamia_attention *attention,
     return finish(isNull(!attention ? "attention"
                          : !tensors ? "tensors"
                                     : "plan"));
-  Expected<std::vector<int64_t>> checked = offsetsOf(offsets);
+  Expected<Offsets> checked = offsetsOf(offsets);
   if (!checked)
     return finish(checked.takeError());
-  return give(attention->forward->prepare(*checked, tensorsOf(*tensors)), plan);
+  if (checked->device)
+    return give(attention->forward->prepareFromDevice(*checked->device,
+                                                      tensorsOf(*tensors)),
+                plan);
+  return give(attention->forward->prepare(checked->host, tensorsOf(*tensors)),
+              plan);
 }
 
 void flamia_forward_plan_destroy(flamia_forward_plan *plan) { delete plan; }
@@ -402,14 +448,14 @@ flamia_status flamia_forward_launch(flamia_forward_plan *plan, void *stream) {
 flamia_status
 flamia_backward_workspace_size(const flamia_attention_config *config,
                                const flamia_offsets *offsets, uint64_t *bytes) {
-  return workspaceSize(queryBackwardWorkspace, config, offsets, bytes);
+  return workspaceSize(backwardLayout, config, offsets, bytes);
 }
 
 flamia_status
 flamia_backward_workspace_tensor(const flamia_attention_config *config,
                                  const flamia_offsets *offsets, size_t index,
                                  flamia_tensor_info *info) {
-  return workspaceTensor(queryBackwardWorkspace, config, offsets, index, info);
+  return workspaceTensor(backwardLayout, config, offsets, index, info);
 }
 
 flamia_status flamia_backward_create(flamia_device *device,
@@ -443,10 +489,15 @@ flamia_status flamia_backward_prepare(flamia_backward *backward,
     return finish(isNull(!backward  ? "backward"
                          : !tensors ? "tensors"
                                     : "plan"));
-  Expected<std::vector<int64_t>> checked = offsetsOf(offsets);
+  Expected<Offsets> checked = offsetsOf(offsets);
   if (!checked)
     return finish(checked.takeError());
-  return give(backward->backward->prepare(*checked, tensorsOf(*tensors)), plan);
+  if (checked->device)
+    return give(backward->backward->prepareFromDevice(*checked->device,
+                                                      tensorsOf(*tensors)),
+                plan);
+  return give(backward->backward->prepare(checked->host, tensorsOf(*tensors)),
+              plan);
 }
 
 void flamia_backward_plan_destroy(flamia_backward_plan *plan) { delete plan; }

@@ -48,6 +48,17 @@ AttentionForward::create(Device &device, const KernelLibrary &library,
                                 {"format", format}},
                                forward->attention))
     return std::move(error);
+  for (auto [name, kernel] : {std::pair<StringRef, std::unique_ptr<Kernel> *>{
+                                  "order_documents", &forward->orderDocuments},
+                              {"build_work_list", &forward->buildWorkList}}) {
+    Expected<const LaunchRecord *> found = library.find(name, config.arch, {});
+    if (!found) {
+      consumeError(found.takeError());
+      continue;
+    }
+    if (Error error = loadKernel(device, library, config, name, {}, *kernel))
+      return std::move(error);
+  }
   return forward;
 }
 
@@ -55,17 +66,13 @@ Error AttentionForward::setGlobalScales(float q, float k) {
   return changeGlobalScales(settings, q, k);
 }
 
-Expected<std::unique_ptr<ForwardPlan>>
-AttentionForward::prepare(ArrayRef<int64_t> offsets,
-                          const ForwardTensors &tensors) {
-  Expected<WorkspaceLayout> layout = queryWorkspace(settings, offsets);
-  if (!layout)
-    return layout.takeError();
-  PlanBuilder builder(settings, offsets);
+Error AttentionForward::addTensors(PlanBuilder &builder,
+                                   const WorkspaceLayout &layout,
+                                   const ForwardTensors &tensors) const {
   if (Error error = builder.addWorkspace(
-          "the workspace", *layout, tensors.workspace, tensors.workspaceBytes,
+          "the workspace", layout, tensors.workspace, tensors.workspaceBytes,
           tensors.pieces, Access::ReadWrite))
-    return std::move(error);
+    return error;
   builder.addBf16("q", tensors.q, settings.heads, Access::Read,
                   tensors.qStrides);
   builder.addBf16("k", tensors.k, settings.kvHeads, Access::Read,
@@ -74,7 +81,27 @@ AttentionForward::prepare(ArrayRef<int64_t> offsets,
                   tensors.vStrides);
   builder.addBf16("o", tensors.o, settings.heads, Access::Write);
   builder.addVector("lse", tensors.lse, Access::Write);
-  if (Error error = builder.checkOverlaps())
+  return builder.checkOverlaps();
+}
+
+Error AttentionForward::addSteps(const PlanBuilder &builder,
+                                 ForwardPlan &plan) const {
+  if (Error error = builder.addStep(plan, "quantize_qkv", *quantize))
+    return error;
+  return builder.addStep(
+      plan, "attention_fwd", *attention,
+      {{"v_scale", "v_scale_rows"}, {"v_bf16", "v"}},
+      builder.headGroups(*attention, schedule::Kernel::Forward));
+}
+
+Expected<std::unique_ptr<ForwardPlan>>
+AttentionForward::prepare(ArrayRef<int64_t> offsets,
+                          const ForwardTensors &tensors) {
+  Expected<WorkspaceLayout> layout = queryWorkspace(settings, offsets);
+  if (!layout)
+    return layout.takeError();
+  PlanBuilder builder(settings, uint64_t(offsets.back()));
+  if (Error error = addTensors(builder, *layout, tensors))
     return std::move(error);
 
   auto plan = std::make_unique<ForwardPlan>();
@@ -86,13 +113,33 @@ AttentionForward::prepare(ArrayRef<int64_t> offsets,
     if (Error error =
             target.upload(work.address, plan->work.items.data(), work.bytes))
       return std::move(error);
-
-  if (Error error = builder.addStep(*plan, "quantize_qkv", *quantize))
+  if (Error error = addSteps(builder, *plan))
     return std::move(error);
-  if (Error error = builder.addStep(
-          *plan, "attention_fwd", *attention,
-          {{"v_scale", "v_scale_rows"}, {"v_bf16", "v"}},
-          builder.headGroups(*attention, schedule::Kernel::Forward)))
+  return plan;
+}
+
+Expected<std::unique_ptr<ForwardPlan>>
+AttentionForward::prepareFromDevice(const DeviceOffsets &offsets,
+                                    const ForwardTensors &tensors) {
+  if (!orderDocuments || !buildWorkList)
+    return makeError(ErrorCode::NotFound,
+                     "offsets on the device need the kernels order_documents "
+                     "and build_work_list, which the library does not have");
+  Expected<WorkspaceLayout> layout = queryDeviceWorkspace(settings, offsets);
+  if (!layout)
+    return layout.takeError();
+  PlanBuilder builder(settings, uint64_t(offsets.tokens));
+  builder.addOffsets(offsets);
+  if (Error error = addTensors(builder, *layout, tensors))
+    return std::move(error);
+
+  auto plan = std::make_unique<ForwardPlan>();
+  plan->layout = std::move(*layout);
+  if (Error error = builder.addStep(*plan, "order_documents", *orderDocuments))
+    return std::move(error);
+  if (Error error = builder.addStep(*plan, "build_work_list", *buildWorkList))
+    return std::move(error);
+  if (Error error = addSteps(builder, *plan))
     return std::move(error);
   return plan;
 }

@@ -54,10 +54,30 @@ AttentionBackward::prepare(ArrayRef<int64_t> offsets,
   Expected<WorkspaceLayout> layout = queryBackwardWorkspace(settings, offsets);
   if (!layout)
     return layout.takeError();
+  return prepare(offsets.back(), *saved, std::move(*layout), tensors);
+}
+
+Expected<std::unique_ptr<BackwardPlan>>
+AttentionBackward::prepareFromDevice(const DeviceOffsets &offsets,
+                                     const BackwardTensors &tensors) {
+  Expected<WorkspaceLayout> saved = queryDeviceWorkspace(settings, offsets);
+  if (!saved)
+    return saved.takeError();
+  Expected<WorkspaceLayout> layout =
+      queryDeviceBackwardWorkspace(settings, offsets);
+  if (!layout)
+    return layout.takeError();
+  return prepare(offsets.tokens, *saved, std::move(*layout), tensors);
+}
+
+Expected<std::unique_ptr<BackwardPlan>>
+AttentionBackward::prepare(int64_t tokens, const WorkspaceLayout &saved,
+                           WorkspaceLayout layout,
+                           const BackwardTensors &tensors) {
   if (tensors.dLse && !withDLse)
     return invalidArgument("a dLSE is given, but this backward was created "
                            "without");
-  PlanBuilder builder(settings, offsets);
+  PlanBuilder builder(settings, uint64_t(tokens));
   const ForwardTensors &forward = tensors.forward;
   if (forward.vStrides.given())
     return makeError(ErrorCode::NotSupported,
@@ -65,11 +85,11 @@ AttentionBackward::prepare(ArrayRef<int64_t> offsets,
                          Twine(forward.vStrides.token) + " and " +
                          Twine(forward.vStrides.head));
   if (Error error = builder.addWorkspace(
-          "the forward's workspace", *saved, forward.workspace,
+          "the forward's workspace", saved, forward.workspace,
           forward.workspaceBytes, forward.pieces, Access::Read))
     return std::move(error);
   if (Error error = builder.addWorkspace(
-          "the backward's workspace", *layout, tensors.workspace,
+          "the backward's workspace", layout, tensors.workspace,
           tensors.workspaceBytes, tensors.pieces, Access::ReadWrite))
     return std::move(error);
   builder.addBf16("v", forward.v, settings.kvHeads, Access::Read);
@@ -84,7 +104,7 @@ AttentionBackward::prepare(ArrayRef<int64_t> offsets,
     return std::move(error);
 
   auto plan = std::make_unique<BackwardPlan>();
-  plan->layout = std::move(*layout);
+  plan->layout = std::move(layout);
   // A preparation without dLSE has the argument all the same, and does not read
   // it.
   PlanBuilder::Renamed queryNames;

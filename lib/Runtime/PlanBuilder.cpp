@@ -76,6 +76,13 @@ void PlanBuilder::addBf16(StringRef name, uint64_t address, int64_t heads,
   add(std::move(argument), access);
 }
 
+void PlanBuilder::addOffsets(const DeviceOffsets &offsets) {
+  uint64_t count = uint64_t(offsets.documents) + 1;
+  add(Argument::tensor("cu_seqlens", offsets.address, Element::I32, {count},
+                       count * 4),
+      Access::Read);
+}
+
 void PlanBuilder::addVector(StringRef name, uint64_t address, Access access) {
   uint64_t extents[] = {tokens, uint64_t(config.heads)};
   add(Argument::tensor(name, address, Element::F32, extents,
@@ -118,7 +125,11 @@ const PlanBuilder::Entry *PlanBuilder::find(StringRef name) const {
   return nullptr;
 }
 
-std::optional<float> PlanBuilder::number(StringRef name) const {
+std::optional<double> PlanBuilder::number(StringRef name) const {
+  if (name == "tokens")
+    return double(tokens);
+  if (name == "causal")
+    return config.causal;
   if (name == "softmax_scale")
     return config.scale();
   if (config.format == Format::Mxfp8)
@@ -178,7 +189,7 @@ Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
         tensor = replacement;
         break;
       }
-    if (std::optional<float> value = number(tensor);
+    if (std::optional<double> value = number(tensor);
         value && !declared.isTensor) {
       step.arguments.push_back(Argument::number(tensor, *value));
       continue;

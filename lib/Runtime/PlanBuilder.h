@@ -27,13 +27,14 @@ llvm::Error loadKernel(Device &device, const KernelLibrary &library,
 /// Collects tensors, then steps.
 class PlanBuilder {
 public:
-  PlanBuilder(const AttentionConfig &config, llvm::ArrayRef<int64_t> offsets)
-      : config(config), tokens(uint64_t(offsets.back())) {}
+  PlanBuilder(const AttentionConfig &config, uint64_t tokens)
+      : config(config), tokens(tokens) {}
 
   /// [tokens, heads, head_dim] in BF16, and [tokens, heads] in float32.
   void addBf16(llvm::StringRef name, uint64_t address, int64_t heads,
                Access access, TokenStrides strides = {});
   void addVector(llvm::StringRef name, uint64_t address, Access access);
+  void addOffsets(const DeviceOffsets &offsets);
 
   /// The tensors of a workspace; those that are only read are the saved ones.
   /// `what` ("the workspace") starts the messages.
@@ -68,7 +69,7 @@ private:
   };
   void add(Argument argument, Access access, bool inWorkspace = false);
   const Entry *find(llvm::StringRef name) const;
-  std::optional<float> number(llvm::StringRef name) const;
+  std::optional<double> number(llvm::StringRef name) const;
 
   const AttentionConfig &config;
   uint64_t tokens;

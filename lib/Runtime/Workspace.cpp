@@ -44,6 +44,26 @@ struct LayoutBuilder {
         uint64_t(config.headDim), {}};
   }
 
+  static Expected<LayoutBuilder> create(const AttentionConfig &config,
+                                        const DeviceOffsets &offsets) {
+    if (Error error = checkConfig(config))
+      return std::move(error);
+    // Entries of cu_seqlens and of the work list are int32.
+    if (offsets.documents < 0 || offsets.documents >= INT32_MAX)
+      return invalidArgument("documents is " + Twine(offsets.documents) +
+                             ", expected 0 to 2147483646");
+    if (offsets.tokens < 0 || offsets.tokens > schedule::maxTokens)
+      return invalidArgument("tokens is " + Twine(offsets.tokens) +
+                             ", expected 0 to 2147483647");
+    return LayoutBuilder{
+        uint64_t(offsets.tokens),
+        uint64_t(schedule::mostItems(offsets.documents, offsets.tokens)),
+        uint64_t(config.heads),
+        uint64_t(config.kvHeads),
+        uint64_t(config.headDim),
+        {}};
+  }
+
   void add(StringRef name, Element element, std::vector<uint64_t> extents,
            bool saved = false) {
     WorkspaceTensor tensor;
@@ -150,26 +170,63 @@ const WorkspaceTensor *WorkspaceLayout::find(StringRef name) const {
   return nullptr;
 }
 
+/// What a forward keeps, whoever makes the work list.
+static void addForward(LayoutBuilder &builder, Format format) {
+  builder.add("work", Element::I32, {builder.tiles, 4}, true);
+  builder.addPayload("q_data", builder.heads, true);
+  builder.addScales("q_scale", builder.heads, true);
+  builder.addPayload("k_data", builder.kvHeads, true);
+  builder.addScales("k_scale", builder.kvHeads, true);
+  builder.addPayload("v_data", builder.kvHeads, true);
+  // The forward multiplies along tokens, the backward along channels.
+  builder.addScales("v_scale_rows", builder.kvHeads);
+  builder.addScales("v_scale_cols", builder.kvHeads, true);
+  for (StringRef name : {"m", "l", "kappa"})
+    builder.addVector(name, true);
+  if (format == Format::Nvfp4) {
+    builder.addNvfp4("q_fp4", builder.heads);
+    builder.addNvfp4("k_fp4", builder.kvHeads);
+  }
+}
+
+static void addBackward(LayoutBuilder &builder) {
+  uint64_t heads = builder.heads, kvHeads = builder.kvHeads;
+  builder.addPayload("do_data", heads);
+  for (StringRef name : {"do_scale", "do_scale_hat", "do_block_scale"})
+    builder.addScales(name, heads);
+  builder.add("q_exponent", Element::F32, {builder.tiles, heads});
+  for (StringRef name : {"r", "d_past", "d_diagonal"})
+    builder.addVector(name);
+  for (StringRef name :
+       {"bias", "bias_hat", "d_past_hat", "d_diagonal_hat", "r_hat", "r_unit"})
+    builder.addTileVector(name, heads);
+  builder.addScales("v_scale_hat", kvHeads);
+  builder.add("k_exponent", Element::F32, {builder.tiles, kvHeads});
+  for (StringRef name : {"k_factor", "k_factor_diagonal"})
+    builder.addTileVector(name, kvHeads);
+}
+
 Expected<WorkspaceLayout> runtime::queryWorkspace(const AttentionConfig &config,
                                                   ArrayRef<int64_t> offsets) {
   Expected<LayoutBuilder> builder = LayoutBuilder::create(config, offsets);
   if (!builder)
     return builder.takeError();
-  builder->add("work", Element::I32, {builder->tiles, 4}, true);
-  builder->addPayload("q_data", builder->heads, true);
-  builder->addScales("q_scale", builder->heads, true);
-  builder->addPayload("k_data", builder->kvHeads, true);
-  builder->addScales("k_scale", builder->kvHeads, true);
-  builder->addPayload("v_data", builder->kvHeads, true);
-  // The forward multiplies along tokens, the backward along channels.
-  builder->addScales("v_scale_rows", builder->kvHeads);
-  builder->addScales("v_scale_cols", builder->kvHeads, true);
-  for (StringRef name : {"m", "l", "kappa"})
-    builder->addVector(name, true);
-  if (config.format == Format::Nvfp4) {
-    builder->addNvfp4("q_fp4", builder->heads);
-    builder->addNvfp4("k_fp4", builder->kvHeads);
-  }
+  addForward(*builder, config.format);
+  return std::move(builder->layout);
+}
+
+Expected<WorkspaceLayout>
+runtime::queryDeviceWorkspace(const AttentionConfig &config,
+                              const DeviceOffsets &offsets) {
+  Expected<LayoutBuilder> builder = LayoutBuilder::create(config, offsets);
+  if (!builder)
+    return builder.takeError();
+  addForward(*builder, config.format);
+  auto documents = uint64_t(offsets.documents);
+  builder->add("document_order", Element::I32, {2, documents});
+  builder->add("document_scale_base", Element::I32, {documents});
+  builder->add("document_steps", Element::I32, {documents});
+  builder->add("list_state", Element::I32, {4});
   return std::move(builder->layout);
 }
 
@@ -179,20 +236,17 @@ runtime::queryBackwardWorkspace(const AttentionConfig &config,
   Expected<LayoutBuilder> builder = LayoutBuilder::create(config, offsets);
   if (!builder)
     return builder.takeError();
-  uint64_t heads = builder->heads, kvHeads = builder->kvHeads;
-  builder->addPayload("do_data", heads);
-  for (StringRef name : {"do_scale", "do_scale_hat", "do_block_scale"})
-    builder->addScales(name, heads);
-  builder->add("q_exponent", Element::F32, {builder->tiles, heads});
-  for (StringRef name : {"r", "d_past", "d_diagonal"})
-    builder->addVector(name);
-  for (StringRef name :
-       {"bias", "bias_hat", "d_past_hat", "d_diagonal_hat", "r_hat", "r_unit"})
-    builder->addTileVector(name, heads);
-  builder->addScales("v_scale_hat", kvHeads);
-  builder->add("k_exponent", Element::F32, {builder->tiles, kvHeads});
-  for (StringRef name : {"k_factor", "k_factor_diagonal"})
-    builder->addTileVector(name, kvHeads);
+  addBackward(*builder);
+  return std::move(builder->layout);
+}
+
+Expected<WorkspaceLayout>
+runtime::queryDeviceBackwardWorkspace(const AttentionConfig &config,
+                                      const DeviceOffsets &offsets) {
+  Expected<LayoutBuilder> builder = LayoutBuilder::create(config, offsets);
+  if (!builder)
+    return builder.takeError();
+  addBackward(*builder);
   return std::move(builder->layout);
 }
 

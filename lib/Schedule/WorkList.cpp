@@ -73,6 +73,11 @@ int64_t schedule::countItems(ArrayRef<int64_t> offsets) {
   return items;
 }
 
+int64_t schedule::mostItems(int64_t documents, int64_t tokens) {
+  // A document's last tile holds at least one token.
+  return (tokens + (tileRows - 1) * std::min(documents, tokens)) / tileRows;
+}
+
 WorkList schedule::buildWorkList(ArrayRef<int64_t> offsets, bool causal) {
   WorkList list;
   auto tilesOfDocument = [&](size_t d) {

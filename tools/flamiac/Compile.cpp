@@ -239,6 +239,10 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
   };
 
   // Passes before the stage nvvm have nothing to do with a thread program.
+  if (isThreadProgram)
+    if (llvm::Error error = driver::checkLaunch(source->getAttr(kLaunchAttr)))
+      return llvm::createStringError("kernel '" + artifact.kernel +
+                                     "': " + llvm::toString(std::move(error)));
   if (!isThreadProgram)
     if (llvm::Error error = runPasses("Flamia", [&](OpPassManager &manager) {
           buildFlamiaPipeline(manager, pipeline);
@@ -270,10 +274,6 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
 
   Operation *function = kernelsOf(module).front();
   auto launch = function->getAttrOfType<DictionaryAttr>(kLaunchAttr);
-  if (!launch)
-    return llvm::createStringError("expected '" + artifact.kernel +
-                                   "' to have a dictionary in '" + kLaunchAttr +
-                                   "'");
   function->removeAttr(kLaunchAttr);
   unsigned level = std::max(1u, options.optLevel == 0 ? 2u : options.optLevel);
   llvm::LLVMContext llvmContext;

@@ -101,6 +101,10 @@ llvm::Expected<Assembly> assemble(const Ptxas &ptxas, llvm::StringRef ptx,
 // Launch record
 //===----------------------------------------------------------------------===//
 
+/// Whether `flamia.launch` of a kernel has all that a record is written from;
+/// the message names the first member that is missing or of another kind.
+llvm::Error checkLaunch(mlir::Attribute launch);
+
 /// JSON text of a kernel's launch record (docs/launch-record.md), from the
 /// attribute `flamia.launch` that convert-flamia-to-nvvm left.
 std::string launchRecord(mlir::DictionaryAttr launch, llvm::StringRef kernel,

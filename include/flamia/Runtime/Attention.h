@@ -20,6 +20,8 @@
 namespace flamia {
 namespace runtime {
 
+class PlanBuilder;
+
 /// Number formats (docs/numerics.md). They differ in the operands of the scores
 /// Q K^T alone, in the forward and in the backward's recomputation.
 enum class Format {
@@ -88,6 +90,27 @@ struct WorkspaceLayout {
 llvm::Expected<WorkspaceLayout> queryWorkspace(const AttentionConfig &config,
                                                llvm::ArrayRef<int64_t> offsets);
 
+/// cu_seqlens in device memory: int32 [documents + 1] at an address that is a
+/// multiple of 16. Launches read it, the host never does, so nothing has to
+/// wait for it. Its entries are checked on the device: first 0, never
+/// decreasing, the last at most `tokens`. If they are not legal, nothing but
+/// workspace is written, and entry 3 of the workspace's tensor list_state is 1,
+/// else 0.
+struct DeviceOffsets {
+  uint64_t address = 0;
+  int64_t documents = 0;
+  /// Rows of the tensors. There may be fewer tokens; rows after the last one
+  /// are neither read nor written.
+  int64_t tokens = 0;
+};
+
+/// The workspace of a forward with such offsets: as if S were the most tiles
+/// that the documents can have, (T + 127 min(documents, T)) / 128, and with
+/// what the device needs to make the work list, 16 documents + 16 bytes.
+llvm::Expected<WorkspaceLayout>
+queryDeviceWorkspace(const AttentionConfig &config,
+                     const DeviceOffsets &offsets);
+
 /// Names of all tensors that a backward of a forward in this format reads, the
 /// caller's own (v and o) and those of the workspace.
 std::vector<std::string> savedForBackward(Format format = Format::Mxfp8);
@@ -137,13 +160,15 @@ protected:
   std::vector<Step> launches;
 };
 
-/// A forward: quantize_qkv, attention_fwd.
+/// A forward: quantize_qkv, attention_fwd; with offsets on the device
+/// order_documents and build_work_list before them.
 class ForwardPlan : public LaunchPlan {
 public:
   /// The two halves of launch().
   llvm::Error launchQuantize(void *stream = nullptr);
   llvm::Error launchAttention(void *stream = nullptr);
 
+  /// Empty with offsets on the device.
   const schedule::WorkList &workList() const { return work; }
 
 private:
@@ -163,6 +188,13 @@ public:
   llvm::Expected<std::unique_ptr<ForwardPlan>>
   prepare(llvm::ArrayRef<int64_t> offsets, const ForwardTensors &tensors);
 
+  /// The same for offsets in device memory: the work list is made there by each
+  /// launch, and nothing is copied. Needs a library with order_documents and
+  /// build_work_list.
+  llvm::Expected<std::unique_ptr<ForwardPlan>>
+  prepareFromDevice(const DeviceOffsets &offsets,
+                    const ForwardTensors &tensors);
+
   /// Other second-level scales for plans to come, checked as in checkConfig: a
   /// recipe with maxima over earlier steps needs no kernels anew. A backward
   /// needs those that its forward was prepared with.
@@ -175,9 +207,15 @@ private:
   AttentionForward(Device &device, const AttentionConfig &config)
       : target(device), settings(config) {}
 
+  llvm::Error addTensors(PlanBuilder &builder, const WorkspaceLayout &layout,
+                         const ForwardTensors &tensors) const;
+  llvm::Error addSteps(const PlanBuilder &builder, ForwardPlan &plan) const;
+
   Device &target;
   AttentionConfig settings;
   std::unique_ptr<Kernel> quantize, attention;
+  /// Only for offsets on the device; null with a library that lacks them.
+  std::unique_ptr<Kernel> orderDocuments, buildWorkList;
 };
 
 } // namespace runtime

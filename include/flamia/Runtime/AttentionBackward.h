@@ -28,6 +28,11 @@ llvm::Expected<WorkspaceLayout>
 queryBackwardWorkspace(const AttentionConfig &config,
                        llvm::ArrayRef<int64_t> offsets);
 
+/// The same after a forward with offsets on the device.
+llvm::Expected<WorkspaceLayout>
+queryDeviceBackwardWorkspace(const AttentionConfig &config,
+                             const DeviceOffsets &offsets);
+
 /// Addresses of a backward's tensors, multiples of 16. Tensors must not overlap
 /// where one of them is written (dQ, dK, dV, the backward's workspace).
 struct BackwardTensors {
@@ -63,6 +68,12 @@ public:
   llvm::Expected<std::unique_ptr<BackwardPlan>>
   prepare(llvm::ArrayRef<int64_t> offsets, const BackwardTensors &tensors);
 
+  /// After a forward with these offsets on the device. They are not read again:
+  /// the work list is the forward's.
+  llvm::Expected<std::unique_ptr<BackwardPlan>>
+  prepareFromDevice(const DeviceOffsets &offsets,
+                    const BackwardTensors &tensors);
+
   /// As AttentionForward::setGlobalScales.
   llvm::Error setGlobalScales(float q, float k);
 
@@ -74,6 +85,10 @@ private:
   AttentionBackward(Device &device, const AttentionConfig &config,
                     bool withDLse)
       : target(device), settings(config), withDLse(withDLse) {}
+
+  llvm::Expected<std::unique_ptr<BackwardPlan>>
+  prepare(int64_t tokens, const WorkspaceLayout &saved, WorkspaceLayout layout,
+          const BackwardTensors &tensors);
 
   Device &target;
   AttentionConfig settings;

@@ -55,11 +55,15 @@ int64_t costOf(const WorkItem &item, bool causal);
 /// Number of items (= scale tiles), without building the list.
 int64_t countItems(llvm::ArrayRef<int64_t> offsets);
 
+/// The most items that this many documents of this many tokens can have.
+int64_t mostItems(int64_t documents, int64_t tokens);
+
 /// All (document, tile) pairs once each, most expensive first, so that the
 /// cheap ones fill the gaps at the end of a launch. Of equal costs the one of
 /// the longer document (in tiles) comes first, then the one of the earlier
 /// document; without causality a document's tiles follow each other. `offsets`
-/// must be valid. Time grows linearly.
+/// must be valid. Time grows linearly. kernels/work_list.mlir makes the same
+/// list on the device.
 WorkList buildWorkList(llvm::ArrayRef<int64_t> offsets, bool causal);
 
 } // namespace schedule

@@ -193,6 +193,37 @@ const char *test_refusals(void) {
   offsets.data = NULL;
   CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
               FLAMIA_INVALID_ARGUMENT, "offsets.data is a null pointer");
+  offsets.device_address = 256;
+  offsets.tokens = -1;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "tokens is -1, expected 0 to 2147483647");
+  offsets.tokens = 10;
+  CHECK(flamia_attention_workspace_size(&config, &offsets, &bytes) ==
+        FLAMIA_OK);
+  offsets.data = cu;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "offsets are on the device, where data must be null");
+  offsets.data = NULL;
+  offsets.element_bytes = 8;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "offsets are on the device, where element_bytes must be 4, found "
+              "8");
+  offsets.element_bytes = 4;
+  offsets.max_length = 6;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "offsets are on the device, where max_length must be 0, found 6");
+  offsets.max_length = 0;
+  offsets.count = 0;
+  CHECK_FAILS(flamia_attention_workspace_size(&config, &offsets, &bytes),
+              FLAMIA_INVALID_ARGUMENT,
+              "offsets are on the device, where count must be documents + 1, "
+              "found 0");
+  offsets.count = 2;
+  offsets.device_address = 0;
   offsets.data = cu;
   CHECK_FAILS(flamia_attention_workspace_size(NULL, &offsets, &bytes),
               FLAMIA_INVALID_ARGUMENT, "config is a null pointer");
@@ -433,7 +464,8 @@ static float bf16_value(uint16_t bits) {
   return value;
 }
 
-const char *test_backward(const char *kernel_folder, int format) {
+const char *test_backward(const char *kernel_folder, int format,
+                          int offsets_on_device) {
   static const int32_t cu[] = {0, 3, 3, TOKENS};
   static uint16_t values[TOKENS * DIM], ones[TOKENS * DIM], dv[TOKENS * DIM];
   flamia_offsets offsets = offsets32(cu, 4);
@@ -453,6 +485,14 @@ const char *test_backward(const char *kernel_folder, int format) {
   config.format = format;
   config.head_dim = DIM;
   CHECK(flamia_device_create_simulator(&device) == FLAMIA_OK);
+  if (offsets_on_device) {
+    offsets.data = NULL;
+    offsets.tokens = TOKENS;
+    CHECK(flamia_device_allocate(device, "cu_seqlens", sizeof cu,
+                                 &offsets.device_address) == FLAMIA_OK);
+    CHECK(flamia_device_upload(device, offsets.device_address, cu, sizeof cu) ==
+          FLAMIA_OK);
+  }
   CHECK(flamia_attention_create(device, kernel_folder, &config, &attention) ==
         FLAMIA_OK);
   CHECK(flamia_backward_create(device, kernel_folder, &config, 0, &backward) ==

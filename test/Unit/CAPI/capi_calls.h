@@ -18,8 +18,10 @@ const char *test_simulator_memory(void);
 /* Runs a forward on the simulator with the kernels of a folder in a format: V
    is one in every element, so O must be one too. */
 const char *test_forward(const char *kernel_folder, int format);
-/* The same for the backward, with dO of ones. */
-const char *test_backward(const char *kernel_folder, int format);
+/* The same for the backward, with dO of ones; cu_seqlens on the host or on the
+   device. */
+const char *test_backward(const char *kernel_folder, int format,
+                          int offsets_on_device);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,14 @@ TEST(CAPI, ForwardOnTheSimulator) {
 
 TEST(CAPI, BackwardOnTheSimulator) {
   for (int format : {FLAMIA_FORMAT_MXFP8, FLAMIA_FORMAT_NVFP4}) {
-    const char *fault = test_backward(kernelFolder, format);
+    const char *fault =
+        test_backward(kernelFolder, format, /*offsets_on_device=*/0);
     EXPECT_EQ(std::string(fault ? fault : ""), "") << format;
   }
+}
+
+TEST(CAPI, BackwardWithOffsetsOnTheDevice) {
+  const char *fault = test_backward(kernelFolder, FLAMIA_FORMAT_MXFP8,
+                                    /*offsets_on_device=*/1);
+  EXPECT_EQ(std::string(fault ? fault : ""), "");
 }

@@ -156,6 +156,27 @@ TEST(WorkList, CoversEveryTileOnce) {
   }
 }
 
+TEST(WorkList, MostItemsIsReached) {
+  EXPECT_EQ(mostItems(0, 0), 0);
+  EXPECT_EQ(mostItems(0, 5), 0);
+  EXPECT_EQ(mostItems(5, 0), 0);
+  EXPECT_EQ(mostItems(1, 1), 1);
+  EXPECT_EQ(mostItems(1, 129), 2);
+  EXPECT_EQ(mostItems(100, 7), 7);
+  EXPECT_EQ(mostItems(INT32_MAX, INT32_MAX), INT32_MAX);
+  // One long document and the others of one token have as many.
+  for (int64_t documents : {1, 2, 3, 50, 200})
+    for (int64_t tokens : {1, 2, 127, 128, 129, 255, 300, 5000}) {
+      Offsets offsets = {0};
+      int64_t brief = std::min(documents, tokens) - 1;
+      for (int64_t d = 0; d < brief; ++d)
+        offsets.push_back(d + 1);
+      offsets.push_back(tokens);
+      EXPECT_EQ(countItems(offsets), mostItems(documents, tokens))
+          << documents << " documents, " << tokens << " tokens";
+    }
+}
+
 TEST(WorkList, ManyShortDocuments) {
   // SCH-1: counts, coverage, and time that does not grow with the square.
   for (auto [documents, length] :
