@@ -9,7 +9,7 @@ include(CMakePackageConfigHelpers)
 set(flamia_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/flamia)
 
 set(flamia_exported flamia_options flamia_llvm_support)
-foreach(library Numerics Reference Schedule SimUnits Sim LaunchRecord Runtime CAPI)
+foreach(library Numerics Reference Schedule SimUnits Sim LaunchRecord Runtime Model CAPI)
   if(TARGET Flamia${library})
     target_include_directories(Flamia${library} SYSTEM INTERFACE
       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -21,7 +21,7 @@ install(TARGETS ${flamia_exported} EXPORT flamiaTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT flamiaTargets NAMESPACE flamia:: DESTINATION ${flamia_package_dir})
 
-foreach(tool flamia-run flamia-sim flamiac flamia-opt flamia-eval flamia-lsp-server)
+foreach(tool flamia-run flamia-sim flamia-model flamiac flamia-opt flamia-eval flamia-lsp-server)
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

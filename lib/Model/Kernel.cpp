@@ -34,14 +34,14 @@ static bool isCausal(const runtime::LaunchRecord &record) {
 /// An extent by its name; those that have none grow with the launch when they
 /// are the outermost.
 static uint64_t extentOf(const runtime::RecordArgument &a, unsigned dim,
-                         unsigned tiles) {
+                         unsigned tiles, unsigned heads) {
   if (a.dims[dim])
     return *a.dims[dim];
   StringRef name;
   if (dim < a.dimNames.size())
     name = a.dimNames[dim];
   if (name.contains("heads"))
-    return 1;
+    return name == "heads" ? heads : 1;
   if (name.contains("tiles"))
     return tiles;
   if (name == "tokens")
@@ -84,7 +84,7 @@ struct Buffer {
 } // namespace
 
 Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
-                                       unsigned tiles) {
+                                       unsigned tiles, unsigned heads) {
   Expected<std::unique_ptr<sim::Module>> module =
       sim::Module::load(record.ptxPath());
   if (!module)
@@ -108,7 +108,7 @@ Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
       buffer->bytes.assign(first, first + 16 * work.items.size());
     } else {
       for (unsigned d = 0; d < a.dims.size(); ++d)
-        extents.push_back(extentOf(a, d, tiles));
+        extents.push_back(extentOf(a, d, tiles, heads));
       buffer->bytes.resize(runtime::bytesOf(a.element, extents));
       result.argumentBytes += double(buffer->bytes.size()) *
                               (a.access == runtime::Access::ReadWrite ? 2 : 1);
@@ -163,8 +163,8 @@ Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
   result.stats = std::move(launched.stats);
   result.rows = tiles;
   if (result.stats.macs)
-    result.tiles =
-        isCausal(record) ? tiles * (tiles + 1) / 2.0 : double(tiles) * tiles;
+    result.tiles = heads * (isCausal(record) ? tiles * (tiles + 1) / 2.0
+                                             : double(tiles) * tiles);
   return result;
 }
 
@@ -266,12 +266,14 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
 }
 
 Expected<KernelModel> modelRecord(const runtime::LaunchRecord &record,
-                                  const Tools &tools, const Machine &machine) {
+                                  const Tools &tools, const Machine &machine,
+                                  unsigned group) {
   // Even numbers, so that kernels of two tiles a CTA have no half empty one.
-  Expected<ProfiledLaunch> small = profileRecord(record, 6);
+  unsigned tiles = group > 1 ? 4 : 6;
+  Expected<ProfiledLaunch> small = profileRecord(record, tiles, group);
   if (!small)
     return small.takeError();
-  Expected<ProfiledLaunch> large = profileRecord(record, 12);
+  Expected<ProfiledLaunch> large = profileRecord(record, 2 * tiles, group);
   if (!large)
     return large.takeError();
   Expected<SassFunction> code = loadSass(

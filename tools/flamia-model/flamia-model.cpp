@@ -8,8 +8,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "LaunchFile.h"
+#include "Workloads.h"
 
 #include "flamia/Model/Kernel.h"
+#include "flamia/Model/Picture.h"
 #include "flamia/Model/Published.h"
 #include "flamia/Support/Files.h"
 
@@ -26,6 +28,7 @@ static const char usage[] =
     R"(usage: flamia-model [options] RECORD.json...
        flamia-model [options] --ptx=F [--cubin=F] --arch=A
                     --launch=FILE:TILES:ROWS --launch=FILE:TILES:ROWS
+       flamia-model --workloads=F.json --kernels=DIR
 
 Counts what compiled kernels do per 128 x 128 score tile and role (simulator and
 machine code) and models their cycles (docs/model.md). Nothing is measured.
@@ -40,6 +43,10 @@ machine code) and models their cycles (docs/model.md). Nothing is measured.
   --machine=NAME    B200, B300, GB200 or GB300 instead of what the architecture
                     says
   --json=F          write the figures as JSON
+  --svg=F           draw the units of a tile by role
+  --workloads=F, --kernels=DIR
+                    a table of many workloads (bench/end_to_end) with the kernels
+                    in DIR, or in DIR/sm_100a and DIR/sm_103a
   --calibration     print the law and its published points
   --help, --version
 )";
@@ -52,7 +59,7 @@ struct Launch {
 struct Options {
   std::vector<std::string> records;
   std::vector<Launch> launches;
-  std::string ptx, cubin, arch, machine, json;
+  std::string ptx, cubin, arch, machine, json, svg, workloads, kernels;
   bool calibration = false, help = false, version = false;
 };
 } // namespace
@@ -80,12 +87,15 @@ static Error parse(ArrayRef<const char *> arguments, Options &o) {
       *flag = true;
       continue;
     }
-    std::string *text = name == "ptx"       ? &o.ptx
-                        : name == "cubin"   ? &o.cubin
-                        : name == "arch"    ? &o.arch
-                        : name == "machine" ? &o.machine
-                        : name == "json"    ? &o.json
-                                            : nullptr;
+    std::string *text = name == "ptx"         ? &o.ptx
+                        : name == "cubin"     ? &o.cubin
+                        : name == "arch"      ? &o.arch
+                        : name == "machine"   ? &o.machine
+                        : name == "json"      ? &o.json
+                        : name == "svg"       ? &o.svg
+                        : name == "workloads" ? &o.workloads
+                        : name == "kernels"   ? &o.kernels
+                                              : nullptr;
     if (!text && name != "launch")
       return createStringError("unknown option '" + word + "'");
     if (value.empty())
@@ -228,6 +238,18 @@ int main(int argc, char **argv) {
     outs() << calibrationTable();
     return 0;
   }
+  if (!o.workloads.empty()) {
+    if (o.kernels.empty() || !o.records.empty() || !o.launches.empty())
+      return fail("--workloads goes with --kernels=DIR alone");
+    Expected<Tools> tools = findTools();
+    if (!tools)
+      return fail(toString(tools.takeError()));
+    Expected<std::string> text = workloadTable(o.workloads, o.kernels, *tools);
+    if (!text)
+      return fail(toString(text.takeError()));
+    outs() << *text;
+    return 0;
+  }
   if (o.records.empty() == o.launches.empty())
     return fail("expected launch records or --launch twice");
   if (!o.launches.empty() &&
@@ -237,11 +259,13 @@ int main(int argc, char **argv) {
   if (!tools)
     return fail(toString(tools.takeError()));
   json::Array list;
+  std::vector<KernelModel> models;
   auto add = [&](Expected<KernelModel> model, const Machine &machine) -> Error {
     if (!model)
       return model.takeError();
     outs() << report(*model, machine);
     list.push_back(modelJson(*model, machine));
+    models.push_back(std::move(*model));
     return Error::success();
   };
   if (!o.launches.empty()) {
@@ -261,9 +285,13 @@ int main(int argc, char **argv) {
     if (Error error = add(modelRecord(*record, *tools, **machine), **machine))
       return fail(path + ": " + toString(std::move(error)));
   }
+  std::vector<OutputFile> files;
   if (!o.json.empty())
-    if (Error error = writeFiles(
-            {{o.json, formatv("{0:2}\n", json::Value(std::move(list))).str()}}))
-      return fail(toString(std::move(error)));
+    files.push_back(
+        {o.json, formatv("{0:2}\n", json::Value(std::move(list))).str()});
+  if (!o.svg.empty())
+    files.push_back({o.svg, picture(models)});
+  if (Error error = writeFiles(files))
+    return fail(toString(std::move(error)));
   return 0;
 }

@@ -289,3 +289,8 @@ Expected<BackwardInputs> run::makeInputs(const Options &options) {
       return std::move(error);
   return inputs;
 }
+
+Expected<std::vector<int64_t>>
+run::readDocumentOffsets(const Options &options) {
+  return readOffsets(options.cuSeqlens, std::nullopt);
+}

@@ -18,6 +18,10 @@ namespace run {
 /// is no dO.
 llvm::Expected<reference::BackwardInputs> makeInputs(const Options &options);
 
+/// The offsets in the file of --cu-seqlens, checked.
+llvm::Expected<std::vector<int64_t>>
+readDocumentOffsets(const Options &options);
+
 } // namespace run
 } // namespace flamia
 

@@ -54,6 +54,10 @@ Device
   --async=eager|late|random:SEED  when the simulator completes asynchronous work
   --checks=all|none|LIST   rules that the simulator checks (see flamia-sim)
   --kernels=DIR            kernels made by flamiac instead of compiling them
+Model
+  --model                instead of running: the modelled time by kernel on B200 and
+                         B300 (docs/model.md; default 16 documents of 8192, 64
+                         and 8 heads)
 Results
   --probe=causal,documents,consistency|none   probes (default: all)
   --out=DIR              O, LSE, m, l, kappa, dQ, dK, dV as float32 .npy
@@ -255,6 +259,15 @@ Error checkTogether(const Options &options) {
                Twine(kvHeads));
   if (Error error = checkTargets(options))
     return error;
+  if (options.model)
+    for (auto [name, given] :
+         {std::pair<StringRef, bool>{"q", options.hasFiles()},
+          {"device", options.device != DeviceKind::Sim},
+          {"out", !options.out.empty()},
+          {"save-launch", !options.saveLaunch.empty()}})
+      if (given)
+        return bad("--" + name +
+                   " is of no use with --model, which runs nothing");
   if (options.device == DeviceKind::Model) {
     if (!options.saveLaunch.empty())
       return bad("--save-launch saves kernel launches, and --device=model "
@@ -348,6 +361,7 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
   const std::pair<StringRef, std::function<void()>> flags[] = {
       {"causal", [&] { options.causal = true; }},
       {"no-causal", [&] { options.causal = false; }},
+      {"model", [&] { options.model = true; }},
       {"help", [&] { options.help = true; }},
       {"h", [&] { options.help = true; }},
       {"version", [&] { options.version = true; }},

@@ -26,6 +26,7 @@ enum class Pass { Forward, ForwardBackward };
 
 struct Options {
   bool help = false, version = false;
+  bool model = false; ///< Modelled times instead of a run.
   Pass pass = Pass::ForwardBackward;
   bool causal = true;
   std::optional<std::vector<int64_t>> docs; ///< Lengths.

@@ -8,6 +8,7 @@
 #include "Compile.h"
 #include "Execute.h"
 #include "Inputs.h"
+#include "ModelTimes.h"
 #include "Options.h"
 #include "Probes.h"
 #include "Report.h"
@@ -386,6 +387,11 @@ int main(int argc, char **argv) {
   if (options->version) {
     outs() << "flamia " FLAMIA_VERSION ", LLVM " LLVM_VERSION_STRING ", "
            << ptxasVersion() << "\n";
+    return 0;
+  }
+  if (options->model) {
+    if (Error error = modelTimes(*options, program))
+      return fail(std::move(error));
     return 0;
   }
   Expected<bool> pass = runAll(*options, program);

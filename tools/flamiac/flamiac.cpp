@@ -18,6 +18,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/thread.h"
 
@@ -67,6 +68,11 @@ static cl::opt<bool>
     library("library", cl::desc("compile all of flamia's kernels into -o DIR"),
             cl::cat(category));
 
+static cl::opt<bool>
+    report("report",
+           cl::desc("print counts and modelled cycles of what was compiled"),
+           cl::cat(category));
+
 /// Deeply nested input must not run out of stack.
 static constexpr unsigned kStackBytes = 1u << 30;
 
@@ -101,6 +107,45 @@ static std::string librarySources(const char *program) {
   llvm::sys::path::append(path, FLAMIA_INSTALLED_KERNELS);
   return llvm::sys::fs::is_directory(path) ? path.str().str()
                                            : FLAMIA_SOURCE_KERNELS;
+}
+
+/// Starts flamia-model, which lies beside this program, on launch records.
+static llvm::Error runModel(const char *program,
+                            const std::vector<std::string> &records) {
+  static int anchor;
+  SmallString<128> path(
+      llvm::sys::fs::getMainExecutable(program, (void *)&anchor));
+  llvm::sys::path::remove_filename(path);
+  llvm::sys::path::append(path, "flamia-model");
+  if (!llvm::sys::fs::can_execute(path))
+    return llvm::createStringError("--report needs '" + path +
+                                   "', which cannot be executed");
+  llvm::outs().flush();
+  SmallVector<StringRef> command = {path};
+  command.append(records.begin(), records.end());
+  std::string reason;
+  int code =
+      llvm::sys::ExecuteAndWait(path, command, std::nullopt, {}, 0, 0, &reason);
+  // It has said what is wrong.
+  return code == 0 ? llvm::Error::success()
+                   : llvm::createStringError(reason.c_str());
+}
+
+/// The launch records of a library's folder.
+static llvm::Expected<std::vector<std::string>> recordsOf(StringRef folder) {
+  std::vector<std::string> records;
+  std::error_code failure;
+  for (llvm::sys::fs::directory_iterator it(folder, failure), end;
+       it != end && !failure; it.increment(failure)) {
+    StringRef name = llvm::sys::path::filename(it->path());
+    if (name.ends_with(".json") && name != "index.json")
+      records.push_back(it->path());
+  }
+  if (failure)
+    return llvm::createStringError("cannot read '" + folder +
+                                   "': " + failure.message());
+  llvm::sort(records);
+  return records;
 }
 
 static bool isFolder(StringRef path) {
@@ -166,8 +211,10 @@ static llvm::Error checkDefinitions(ArrayRef<Operation *> kernels) {
   return llvm::Error::success();
 }
 
+/// `records` gets the paths of the launch records that were written.
 static llvm::Error compileFile(MLIRContext &context, Options &options,
-                               TimingScope &timing) {
+                               TimingScope &timing,
+                               std::vector<std::string> &records) {
   auto module = parseSource(inputPath, context);
   if (!module)
     return module.takeError();
@@ -227,6 +274,7 @@ static llvm::Error compileFile(MLIRContext &context, Options &options,
         options.stage <= Stage::Nvvm)
       artifact->text.insert(0, "// -----\n");
     addFiles(*artifact, options.stage, files);
+    records.push_back(files.back().path);
   }
   for (StringRef folder : {StringRef(outputPath), StringRef(saveTemps)})
     if (folder.ends_with("/") || (!folder.empty() && folder == saveTemps))
@@ -264,6 +312,10 @@ static int compile(const char *program) {
   if (saveTemps.getNumOccurrences())
     options.saveTemps = saveTemps.empty() ? "." : saveTemps.getValue();
 
+  if (report && (options.stage != Stage::Cubin || outputPath == "-"))
+    return fail("--report counts cubins beside their launch records, but got " +
+                (outputPath == "-" ? "-o -" : "--emit=" + emit));
+
   DialectRegistry registry;
   driver::registerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
@@ -286,12 +338,23 @@ static int compile(const char *program) {
     if (llvm::Error error = compileLibrary(
             context, options, librarySources(program), outputPath, timing))
       return fail(std::move(error));
+    if (!report)
+      return 0;
+    llvm::Expected<std::vector<std::string>> records = recordsOf(outputPath);
+    if (!records)
+      return fail(records.takeError());
+    if (llvm::Error error = runModel(program, *records))
+      return fail(std::move(error));
     return 0;
   }
   if (inputPath.empty())
     return fail("no input file (see --help)");
-  if (llvm::Error error = compileFile(context, options, timing))
+  std::vector<std::string> records;
+  if (llvm::Error error = compileFile(context, options, timing, records))
     return fail(std::move(error));
+  if (report)
+    if (llvm::Error error = runModel(program, records))
+      return fail(std::move(error));
   return 0;
 }
 

@@ -30,16 +30,20 @@ struct KernelModel {
   std::string bottleneck() const;
 };
 
-/// Runs the kernel on one document of `tiles` tiles of 128 tokens, one head:
-/// the arguments follow from the record's names and shapes (tensors of small
-/// random values, a work list for what looks like one).
+/// Runs the kernel on one document of `tiles` tiles of 128 tokens, one kv head
+/// and `heads` query heads: the arguments follow from the record's names and
+/// shapes (tensors of small random values, a work list for what looks like
+/// one). Rows are those of the kv head.
 llvm::Expected<ProfiledLaunch>
-profileRecord(const runtime::LaunchRecord &record, unsigned tiles);
+profileRecord(const runtime::LaunchRecord &record, unsigned tiles,
+              unsigned heads = 1);
 
-/// Models a kernel of the record's architecture.
+/// Models a kernel of the record's architecture. `group`: query heads that one
+/// CTA works for, in kernels that loop over them.
 llvm::Expected<KernelModel> modelRecord(const runtime::LaunchRecord &record,
                                         const Tools &tools,
-                                        const Machine &machine);
+                                        const Machine &machine,
+                                        unsigned group = 1);
 
 /// From launches that were profiled already.
 llvm::Expected<KernelModel> modelLaunches(const SassFunction &code,
