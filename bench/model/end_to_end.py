@@ -45,8 +45,9 @@ def compile_kernels(bin_folder, out):
     kernels = os.path.join(ROOT, "kernels")
     for arch in ("sm_100a", "sm_103a"):
         for source in ("attention_bwd_dkdv", "attention_bwd_dq", "attention_bwd_prep", "attention_fwd", "quantize"):
+            slots = ["-D", "slots=2"] if source == "attention_fwd" else []  # as the runtime chooses for 64/8
             subprocess.run([os.path.join(bin_folder, "flamiac"), os.path.join(kernels, source + ".mlir"), f"-arch={arch}",
-                            "-o", os.path.join(out, arch) + "/"], check=True, stderr=subprocess.DEVNULL)
+                            *slots, "-o", os.path.join(out, arch) + "/"], check=True, stderr=subprocess.DEVNULL)
 
 
 def main():

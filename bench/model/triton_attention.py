@@ -73,7 +73,7 @@ def main():
             best = (cycles, text)
     print(best[1])
     subprocess.run([os.path.join(args.bin, "flamiac"), os.path.join(ROOT, "kernels", "attention_fwd.mlir"),
-                    f"-arch={args.arch}", "-o", args.out + "/"], check=True, stderr=subprocess.DEVNULL)
+                    f"-arch={args.arch}", "-D", "slots=2", "-o", args.out + "/"], check=True, stderr=subprocess.DEVNULL)
     text = subprocess.run([model, f"{args.out}/attention_fwd.json", f"--json={args.out}/flamia.json"], check=True,
                           capture_output=True, text=True).stdout
     print(text)

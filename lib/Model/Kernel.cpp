@@ -161,7 +161,15 @@ Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
         StringRef(launched.errors.front().render()).trim());
   result.profile = std::move(launched.profile);
   result.stats = std::move(launched.stats);
-  result.rows = tiles;
+  // Kernels over kv heads do a row for all query heads of a group.
+  bool overKeys = record.grid[1].fromArgument;
+  if (overKeys) {
+    const runtime::GridExtent &y = record.grid[1];
+    const std::vector<std::string> &names =
+        record.arguments[y.argument].dimNames;
+    overKeys = y.dim < names.size() && names[y.dim] == "kv_heads";
+  }
+  result.rows = double(tiles) * (overKeys ? 1 : heads);
   if (result.stats.macs)
     result.tiles = heads * (isCausal(record) ? tiles * (tiles + 1) / 2.0
                                              : double(tiles) * tiles);
@@ -250,10 +258,12 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
     tiles[k] = share * launches[k]->tiles;
     cycles[k] = timeline->cycles;
   }
+  if (!large.profile.ctas.empty())
+    result.rowsPerCta = large.rows / double(large.profile.ctas.size());
   const Law &law = calibratedLaw();
   result.rowUnits = law.steady(result.counts.row.units(), false);
   if (!result.hasTiles() || tiles[1] - tiles[0] < 0.5) {
-    result.rowChain = cycles[1];
+    result.rowChain = cycles[1] / result.rowsPerCta;
     return result;
   }
   bool scaled = false;
@@ -261,7 +271,8 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
     scaled |= StringRef(name).starts_with("mx");
   result.overlapped = law.steady(result.counts.tile.units(), scaled);
   result.chain = (cycles[1] - cycles[0]) / (tiles[1] - tiles[0]);
-  result.rowChain = std::max(0.0, cycles[1] - result.chain * tiles[1]);
+  result.rowChain =
+      std::max(0.0, cycles[1] - result.chain * tiles[1]) / result.rowsPerCta;
   return result;
 }
 
@@ -270,6 +281,10 @@ Expected<KernelModel> modelRecord(const runtime::LaunchRecord &record,
                                   unsigned group) {
   // Even numbers, so that kernels of two tiles a CTA have no half empty one.
   unsigned tiles = group > 1 ? 4 : 6;
+  // What the kernel takes for granted: multiples of the kv heads, of which
+  // there is one here.
+  for (const runtime::RecordCondition &condition : record.conditions)
+    group = std::max(group, unsigned(condition.times));
   Expected<ProfiledLaunch> small = profileRecord(record, tiles, group);
   if (!small)
     return small.takeError();

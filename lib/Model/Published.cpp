@@ -184,8 +184,9 @@ static double norm(const UnitCycles &units, double p) {
   double bound = units.bound(), sum = 0;
   if (bound <= 0)
     return 0;
+  // What a diagonal tile needs less of than others counts negative in rows.
   for (double u : units.cycles)
-    sum += std::pow(u / bound, p);
+    sum += std::pow(std::max(0.0, u) / bound, p);
   return bound * std::pow(sum, 1 / p);
 }
 

@@ -90,12 +90,25 @@ loadKernels(llvm::ArrayRef<runtime::LaunchRecord> records, bool backward,
   for (const char *name : order) {
     if (!backward && StringRef(name).contains("_bwd_"))
       continue;
-    const auto *found = llvm::find_if(records, [&](const auto &record) {
+    // As the runtime does: of several, the one that takes the most for granted
+    // of what holds here.
+    const runtime::LaunchRecord *found = nullptr;
+    auto assumed = [](const runtime::LaunchRecord &record) {
+      uint64_t times = 1;
+      for (const runtime::RecordCondition &c : record.conditions)
+        times = std::max(times, c.times);
+      return times;
+    };
+    for (const runtime::LaunchRecord &record : records) {
       auto dlse = record.parameters.find("dlse");
-      return record.kernel == name && record.arch == machine.arch &&
-             (dlse == record.parameters.end() || dlse->second == "false");
-    });
-    if (found == records.end())
+      if (record.kernel != name || record.arch != machine.arch ||
+          (dlse != record.parameters.end() && dlse->second != "false") ||
+          uint64_t(group) % assumed(record))
+        continue;
+      if (!found || assumed(record) > assumed(*found))
+        found = &record;
+    }
+    if (!found)
       return llvm::createStringError("no kernel '" + llvm::Twine(name) +
                                      "' for " + machine.arch);
     bool grouped =
@@ -152,8 +165,10 @@ static KernelTime streamingTime(const WorkloadKernel &k, const Workload &w,
       std::min({8.0, 228.0 * 1024 / (k.record.dynamicShared + 1024.0),
                 2048.0 / threads});
   resident = std::max(1.0, std::floor(resident));
-  double units = ctas * k.model.rowUnits / machine.sms / clock;
-  double chain = ctas * k.model.rowChain / resident / machine.sms / clock;
+  // A row of the model may be several CTAs.
+  double perCta = ctas * k.model.rowsPerCta;
+  double units = perCta * k.model.rowUnits / machine.sms / clock;
+  double chain = perCta * k.model.rowChain / resident / machine.sms / clock;
   double memory = argumentBytes(k.record, w) / Machine::streamingBytesPerSecond;
   time.seconds = std::max({units, chain, memory});
   time.secondsOverlapped = std::max(units, memory);
@@ -181,6 +196,12 @@ static KernelTime attentionTime(const WorkloadKernel &k, const Workload &w,
   for (int64_t n : w.lengths)
     offsets.push_back(offsets.back() + n);
   schedule::WorkList list = schedule::buildWorkList(offsets, w.causal);
+  // Rows of several heads in a CTA.
+  int64_t rows = std::max<int64_t>(1, std::llround(k.model.rowsPerCta));
+  ctaHeads = (ctaHeads + rows - 1) / rows;
+  group *= double(rows);
+  row *= double(rows);
+  rowOverlapped *= double(rows);
   std::vector<double> ctas, overlapped;
   double tiles = 0;
   for (int64_t head = 0; head < ctaHeads; ++head)

@@ -115,6 +115,7 @@ Error run::modelTimes(const Options &options, const std::string &program) {
       choice.causal = workload.causal;
       choice.format = options.format;
       choice.backward = workload.backward;
+      choice.slots = workload.heads / workload.kvHeads % 2 == 0 ? 2 : 1;
       if (Error error =
               compileKernels(findInstallation(program), choice, folder.path()))
         return error;

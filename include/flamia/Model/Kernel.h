@@ -22,6 +22,8 @@ struct KernelModel {
   double overlapped = 0, chain = 0;
   /// The same of a row: cycles of the row's own work, and the replay's.
   double rowUnits = 0, rowChain = 0;
+  /// Rows of tiles that a CTA works on, one after the other or side by side.
+  double rowsPerCta = 1;
   bool hasTiles() const { return !counts.tile.roles.empty(); }
   /// What is modelled: the larger one.
   double tileCycles() const { return std::max(overlapped, chain); }
