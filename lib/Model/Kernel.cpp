@@ -242,6 +242,7 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
   KernelModel result;
   result.counts = std::move(*counts);
   double tiles[2] = {}, cycles[2] = {};
+  Timeline timelines[2];
   const ProfiledLaunch *launches[2] = {&small, &large};
   for (unsigned k = 0; k < 2; ++k) {
     const sim::Profile &profile = launches[k]->profile;
@@ -257,6 +258,7 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
       return timeline.takeError();
     tiles[k] = share * launches[k]->tiles;
     cycles[k] = timeline->cycles;
+    timelines[k] = std::move(*timeline);
   }
   if (!large.profile.ctas.empty())
     result.rowsPerCta = large.rows / double(large.profile.ctas.size());
@@ -270,7 +272,17 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
   for (const auto &[name, n] : result.counts.tile.mma)
     scaled |= StringRef(name).starts_with("mx");
   result.overlapped = law.steady(result.counts.tile.units(), scaled);
-  result.chain = (cycles[1] - cycles[0]) / (tiles[1] - tiles[0]);
+  double perTile = 1 / (tiles[1] - tiles[0]);
+  result.chain = (cycles[1] - cycles[0]) * perTile;
+  result.tensorBusy =
+      (timelines[1].tensorBusy - timelines[0].tensorBusy) * perTile;
+  for (const RoleCounts &role : result.counts.tile.roles) {
+    unsigned w = role.warps.front();
+    const Timeline::WarpTime &a = timelines[0].warps[w],
+                             &b = timelines[1].warps[w];
+    result.roleTimes.push_back({role.name, (b.busy - a.busy) * perTile,
+                                (b.waiting - a.waiting) * perTile});
+  }
   result.rowChain =
       std::max(0.0, cycles[1] - result.chain * tiles[1]) / result.rowsPerCta;
   return result;
@@ -362,6 +374,12 @@ std::string report(const KernelModel &model, const Machine &machine) {
         "{3:f0}\n",
         units.bound(), nameOf(units.bottleneck()), model.overlapped,
         model.chain);
+    os << formatv("    replayed: tensor pipe busy {0:f0}", model.tensorBusy);
+    for (const KernelModel::RoleTime &t : model.roleTimes)
+      if (t.busy + t.waiting > 1)
+        os << formatv("; {0} busy {1:f0}, waiting {2:f0}", t.role, t.busy,
+                      t.waiting);
+    os << "\n";
     os << formatv("    modelled {0:f0} cycles, limited by {1}\n",
                   model.tileCycles(), model.bottleneck());
   }

@@ -160,6 +160,11 @@ static json::Object modelJson(const KernelModel &m, const Machine &machine) {
   object["agreement"] = std::move(agreement);
   if (m.hasTiles()) {
     object["tile"] = countsJson(m.counts.tile);
+    json::Object times;
+    for (const KernelModel::RoleTime &t : m.roleTimes)
+      times[t.role] = json::Object{{"busy", t.busy}, {"waiting", t.waiting}};
+    object["replay"] = json::Object{{"tensor_busy", m.tensorBusy},
+                                    {"roles", std::move(times)}};
     object["tile_bound"] = m.counts.tile.units().bound();
     object["tile_overlapped"] = m.overlapped;
     object["tile_chain"] = m.chain;

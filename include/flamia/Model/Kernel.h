@@ -22,6 +22,14 @@ struct KernelModel {
   double overlapped = 0, chain = 0;
   /// The same of a row: cycles of the row's own work, and the replay's.
   double rowUnits = 0, rowChain = 0;
+  /// In the replay, cycles per score tile of a role's first warp.
+  struct RoleTime {
+    std::string role;
+    double busy = 0;    ///< executing
+    double waiting = 0; ///< for other roles or asynchronous operations
+  };
+  std::vector<RoleTime> roleTimes;
+  double tensorBusy = 0; ///< of the tensor pipe, per score tile
   /// Rows of tiles that a CTA works on, one after the other or side by side.
   double rowsPerCta = 1;
   bool hasTiles() const { return !counts.tile.roles.empty(); }
