@@ -494,10 +494,11 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
 
 /// Rule R4. A product whose operands do not come from vector code of the same
 /// iteration need not wait for it: it follows the last product of the iteration
-/// before. Where buffers take turns, the product waits for its turn anyway, and
-/// one in front of the loop would keep a buffer from being shared.
+/// before. Where buffers of one work item take turns, the product waits for its
+/// turn anyway, and one in front of the loop would keep a buffer from being
+/// shared.
 void CrossingPlanner::planRotation() {
-  if (mmaRole == kVectorRole || takesTurns)
+  if (mmaRole == kVectorRole || (takesTurns && !hasSlots))
     return;
   llvm::DenseSet<Operation *> fresh;
   for (const Web &web : accumulators.getWebs())
