@@ -7,6 +7,8 @@
 
 #include "KernelRunner.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -83,7 +85,8 @@ public:
         uint32_t groups = 0;
         if (groupsOf && record.groupsY) {
           const GridExtent &y = record.grid[1];
-          groups = groupsOf(step.arguments[y.argument].extents[y.dim]);
+          groups = groupsOf(llvm::divideCeil(
+              step.arguments[y.argument].extents[y.dim], y.tile));
         }
         std::unique_ptr<PreparedLaunch> launch;
         if (groupsOf)
