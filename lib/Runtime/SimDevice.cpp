@@ -9,6 +9,7 @@
 #include "flamia/Runtime/Device.h"
 #include "flamia/Sim/Simulator.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -138,7 +139,8 @@ public:
     }
   }
   ~AccessGuard() {
-    for (auto &[region, access] : saved)
+    // Backwards: two arguments may be the same tensor.
+    for (auto &[region, access] : llvm::reverse(saved))
       region->access = access;
   }
 
