@@ -152,12 +152,13 @@ static KernelTime streamingTime(const WorkloadKernel &k, const Workload &w,
                                 const Machine &machine) {
   KernelTime time;
   time.kernel = k.record.kernel;
-  // quantize_qkv has a CTA for each tile of Q, K and V heads.
+  // Counted with one query head and one kv head: a row of quantize_qkv is then
+  // a tile of Q, one of K and one of V, however they are spread over CTAs.
   double heads = k.record.kernel == "quantize_qkv"
-                     ? double(w.heads + 2 * w.kvHeads)
+                     ? double(w.heads + 2 * w.kvHeads) / 3
                  : overKvHeads(k.record) ? double(w.kvHeads)
                                          : double(w.heads);
-  double ctas = scaleTiles(w) * heads;
+  double rows = scaleTiles(w) * heads;
   double clock = machine.clockGHz * 1e9;
   // As many CTAs an SM as shared memory and threads allow, at most 8.
   unsigned threads = k.record.block[0] * k.record.block[1] * k.record.block[2];
@@ -165,10 +166,8 @@ static KernelTime streamingTime(const WorkloadKernel &k, const Workload &w,
       std::min({8.0, 228.0 * 1024 / (k.record.dynamicShared + 1024.0),
                 2048.0 / threads});
   resident = std::max(1.0, std::floor(resident));
-  // A row of the model may be several CTAs.
-  double perCta = ctas * k.model.rowsPerCta;
-  double units = perCta * k.model.rowUnits / machine.sms / clock;
-  double chain = perCta * k.model.rowChain / resident / machine.sms / clock;
+  double units = rows * k.model.rowUnits / machine.sms / clock;
+  double chain = rows * k.model.rowChain / resident / machine.sms / clock;
   double memory = argumentBytes(k.record, w) / Machine::streamingBytesPerSecond;
   time.seconds = std::max({units, chain, memory});
   time.secondsOverlapped = std::max(units, memory);

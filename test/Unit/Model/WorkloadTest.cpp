@@ -93,6 +93,13 @@ TEST(Workload, StreamingKernelsAreBoundByMemory) {
   WorkloadTime t = predict(w, {k}, Machine::b200());
   EXPECT_EQ(t.kernels[0].limit, "memory");
   EXPECT_NEAR(t.seconds, double(1 << 20) * 64 * 128 / 6.0e12, 1e-9);
+  // Slow ones by their units: a row is a tile of Q, of K and of V.
+  k.model.rowUnits = 60000;
+  t = predict(w, {k}, Machine::b200());
+  EXPECT_EQ(t.kernels[0].limit, "mufu");
+  EXPECT_NEAR(t.seconds * 148 * 1.85e9, 8192.0 * (64 + 2 * 8) / 3 * 60000, 1e3);
+  k.model.rowsPerCta = 1 / 3.0;
+  EXPECT_EQ(predict(w, {k}, Machine::b200()).seconds, t.seconds);
 }
 
 TEST(Picture, IsDeterministic) {
