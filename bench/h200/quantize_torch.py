@@ -2,7 +2,7 @@
 
 Run in the same call as quantize_bench, for comparison. Q and K: rotation, one E8M0 scale a token,
 E4M3 payload; V: one scale per 32x32 block. Scales are written in the 128x4 layout. Bytes are counted as in
-quantize_bench. torchao's quantizers (1x32 blocks, no rotation) are measured where torchao is installed.
+quantize_bench. Format nvfp4 adds E2M1 copies of Q and K with UE4M3 scales. torchao's quantizers (1x32 blocks, no rotation) are measured where torchao is installed.
 """
 import sys
 import torch
@@ -39,6 +39,27 @@ def atoms(byte: Tensor) -> Tensor:
 def per_token(x: Tensor):
     byte = scale_byte(x.abs().amax(-1, keepdim=True))
     return (x * factor(byte)).to(torch.float8_e4m3fn), atoms(byte.to(torch.uint8).expand(-1, -1, 4))
+
+
+def per_block(x: Tensor, g: float):
+    """E2M1 with a UE4M3 scale per 16 channels."""
+    t, h, d = x.shape
+    blocks = x.view(t, h, d // 16, 16)
+    scale = (blocks.abs().amax(-1) / 6 / g).clamp(max=448).to(torch.float8_e4m3fn)
+    divisor = scale.float() * g
+    y = blocks / divisor[..., None]
+    m = y.abs()
+    code = (m > 0.25).to(torch.uint8) + (m >= 0.75) + (m > 1.25) + (m >= 1.75) + (m > 2.5) + (m >= 3.5) + (m > 5)
+    code = torch.where(divisor[..., None] != 0, code | ((y < 0).to(torch.uint8) << 3), 0).view(t, h, d)
+    byte = scale.view(torch.uint8).view(t, h, d // 64, 4)
+    byte = byte.view(t // 128, 4, 32, h, d // 64, 4).permute(0, 3, 4, 2, 1, 5).contiguous()
+    return code[..., 0::2] | code[..., 1::2] << 4, byte
+
+
+def quantize_mixed(x: Tensor, h: Tensor):
+    t, heads, d = x.shape
+    y = (x.reshape(-1, d) @ h).view(t, heads, d).float()
+    return per_token(y), per_block(y, 0.125)
 
 
 def quantize_rotated(x: Tensor, h: Tensor):
@@ -117,6 +138,9 @@ def main() -> None:
 
         matmul = fused(lambda x: quantize_rotated(x, rotation))
         report("torch.compile, rotation by matmul", lambda: matmul(q, k, v))
+        mixed = fused(lambda x: quantize_mixed(x, rotation))
+        more = 2 * (t * h * d // 2 + t * h * d // 16)
+        report("torch.compile nvfp4, rotation by matmul", lambda: mixed(q, k, v), size + more)
         plain = fused(quantize_plain)
         report("torch.compile, no rotation", lambda: plain(q, k, v))
         butterflies = fused(quantize_butterflies)
