@@ -75,7 +75,9 @@ private:
       if (r < item.rows())
         seen = visibleKeys(options.mask, item.firstRow() + r, item.length)
                    .inTile(tile);
-      weighRow(r, count, seen, inBf16);
+      // Blocks count from the document's first token.
+      weighRow(r, count, seen, inBf16, (item.firstRow() + r) / blockSize,
+               tile * tileRows / blockSize);
     }
 
     if (inBf16)
@@ -92,9 +94,9 @@ private:
   /// Softmax on one row of a tile: scores to weights, and the row's m, l, d
   /// and alpha. Sums use what PV uses on BF16 tiles, the unrounded weights on
   /// E4M3 tiles.
-  void weighRow(int64_t r, int64_t count, KeyRange seen, bool inBf16) {
+  void weighRow(int64_t r, int64_t count, KeyRange seen, bool inBf16,
+                int64_t block, int64_t firstBlock) {
     float s[tileRows], x[tileRows] = {}, p[tileRows];
-    double wide[tileRows];
     for (int64_t j = 0; j < count; ++j)
       s[j] = float(scores[r * tileRows + j] * queryScales[r] * keyScales[j]);
     float rowMax = -infinity;
@@ -106,10 +108,8 @@ private:
     alpha[r] = mNew == -infinity ? 1.0f : float(std::exp2(mOld - mNew));
     scaleShift(s, c, weightShift - mNew, x, count);
     for (int64_t j = 0; j < tileRows; ++j)
-      wide[j] = j >= seen.begin && j < seen.end ? double(x[j]) : -infinity;
-    exp2Array(wide, wide, tileRows);
-    for (int64_t j = 0; j < tileRows; ++j)
-      p[j] = float(wide[j]);
+      x[j] = j >= seen.begin && j < seen.end ? x[j] : -infinity;
+    exp2Row(x, p, options.exp2, block, firstBlock);
 
     float pMax = 0, rounding = 0;
     if (inBf16) {

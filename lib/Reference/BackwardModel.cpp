@@ -31,14 +31,14 @@ void accumulate(std::vector<float> &acc, const std::vector<double> &products,
     acc[i] = float(double(acc[i]) + products[i]);
 }
 
-/// p[i] = 2^x[i] where counted[i], else 0.
-void weightsOf(const float *x, const bool *counted, float *p) {
-  double wide[tileRows];
+/// p[i] = 2^x[i] where counted[i], else 0; \p row is the row's position in the
+/// document, \p tile the tile that its columns are.
+void weightsOf(float *x, const bool *counted, const BackwardOptions &options,
+               int64_t row, int64_t tile, float *p) {
   for (int64_t i = 0; i < tileRows; ++i)
-    wide[i] = counted[i] ? double(x[i]) : -infinity;
-  exp2Array(wide, wide, tileRows);
-  for (int64_t i = 0; i < tileRows; ++i)
-    p[i] = float(wide[i]);
+    x[i] = counted[i] ? x[i] : -infinity;
+  exp2Row(x, p, options.forward.exp2, row / blockSize,
+          tile * tileRows / blockSize + options.exp2Offset);
 }
 
 /// values[i] = 0 where not seen[i]: a select, whatever the value is.
@@ -172,7 +172,8 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
   for (int64_t j = 0; j < count; ++j)
     s[j] = float(scores[r * tileRows + j] * queryScales[r] * keyScales[j]);
   scaleShift(s, c, weightShift - operands.forward.m[row], x, tileRows);
-  weightsOf(x, options.maskBeforeScale ? seen : inside, p);
+  weightsOf(x, options.maskBeforeScale ? seen : inside, options,
+            item.firstRow() + r, tile, p);
   int64_t firstKey = item.begin + tile * tileRows;
   bool absolute = bf16 && !options.tileRelativeDiagonal;
   const std::vector<float> &factors =
@@ -298,7 +299,7 @@ void DkdvTile::addQueryTile(const WorkItem &item, int64_t keyTile) {
   uint8_t tileByte =
       prepared.queryTileScales[scaleTile * shape.heads + item.head];
   for (int64_t j = 0; j < padded; ++j)
-    gradientRow(j, item.rows(), tileByte, bf16);
+    gradientRow(j, keyTile, item.tile, item.rows(), tileByte, bf16);
 
   if (bf16) {
     q.load(item.rows(), rows.payload(operands.quantized.q.payload));
@@ -325,8 +326,8 @@ void DkdvTile::addQueryTile(const WorkItem &item, int64_t keyTile) {
 }
 
 /// Turns row j of the scores into P and of dP into dS, quantized and scaled.
-void DkdvTile::gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte,
-                           bool bf16) {
+void DkdvTile::gradientRow(int64_t j, int64_t keyTile, int64_t queryTile,
+                           int64_t queryCount, uint8_t tileByte, bool bf16) {
   const BackwardOptions &options = operands.options;
   double *scoreRow = &scores[j * tileRows], *gradientRow = &dP[j * tileRows];
   float s[tileRows], x[tileRows], p[tileRows], ds[tileRows] = {};
@@ -338,7 +339,8 @@ void DkdvTile::gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte,
     seen[i] = j >= query.seen.begin && j < query.seen.end;
   }
   scaleShift(s, c, shifts.data(), x, tileRows);
-  weightsOf(x, options.maskBeforeScale ? seen : inside, p);
+  weightsOf(x, options.maskBeforeScale ? seen : inside, options,
+            keyTile * tileRows + j, queryTile, p);
 
   DynamicRow weightScales;
   std::fill_n(weightScales.bytes, tileRows / blockSize, e8m0One);

@@ -97,7 +97,8 @@ private:
 
   void loadQueryTile(const WorkItem &item, int64_t keyTile, bool bf16);
   void addQueryTile(const WorkItem &item, int64_t keyTile);
-  void gradientRow(int64_t j, int64_t queryCount, uint8_t tileByte, bool bf16);
+  void gradientRow(int64_t j, int64_t keyTile, int64_t queryTile,
+                   int64_t queryCount, uint8_t tileByte, bool bf16);
 
   const BackwardOperands &operands;
   const AttentionShape &shape;

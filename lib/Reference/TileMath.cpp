@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Reference/TileMath.h"
+#include "flamia/Numerics/Layout.h"
 #include "lib/Numerics/Clones.h"
 
 #include <cmath>
@@ -75,6 +76,20 @@ FLAMIA_CLONES void reference::exp2Array(const double *from, double *to,
     double result = x < -1022.0 ? 0.0 : sum * power;
     to[i] = x != x ? x : result;
   }
+}
+
+void reference::exp2Row(const float *x, float *p, numerics::Exp2Share share,
+                        int64_t block, int64_t firstBlock) {
+  using numerics::blockSize, numerics::tileRows;
+  double wide[tileRows];
+  for (int64_t i = 0; i < tileRows; ++i)
+    wide[i] = double(x[i]);
+  exp2Array(wide, wide, tileRows);
+  for (int64_t i = 0; i < tileRows; ++i)
+    p[i] = float(wide[i]);
+  for (int64_t i = 0; i < tileRows; i += blockSize)
+    if (share.contains(block, firstBlock + i / blockSize))
+      numerics::exp2Polynomial(x + i, p + i, blockSize);
 }
 
 FLAMIA_CLONES void reference::scaleShift(const float *s, float c, float b,

@@ -8,6 +8,8 @@
 #ifndef FLAMIA_LIB_REFERENCE_TILEMATH_H
 #define FLAMIA_LIB_REFERENCE_TILEMATH_H
 
+#include "flamia/Numerics/Exp2.h"
+
 #include <cstdint>
 
 namespace flamia::reference {
@@ -22,6 +24,12 @@ void multiplyTiles(const double *a, int64_t strideA, const double *b,
 /// to[i] = 2^from[i], relative error below 4e-16; -infinity gives 0, values
 /// below -1022 flush to 0, values from 1023.5 on give infinity, NaN gives NaN.
 void exp2Array(const double *from, double *to, int64_t count);
+
+/// p[i] = 2^x[i] for the 128 elements of a row of a score tile: rounded from a
+/// double, or by the polynomial in the blocks of \p share. The row is in row
+/// \p block of blocks, and its first element in column \p firstBlock.
+void exp2Row(const float *x, float *p, numerics::Exp2Share share, int64_t block,
+             int64_t firstBlock);
 
 /// x[i] = fma(s[i], c, b) in float.
 void scaleShift(const float *s, float c, float b, float *x, int64_t count);

@@ -15,6 +15,7 @@
 #ifndef FLAMIA_REFERENCE_ATTENTION_H
 #define FLAMIA_REFERENCE_ATTENTION_H
 
+#include "flamia/Numerics/Exp2.h"
 #include "flamia/Numerics/Quantize.h"
 
 #include <cstdint>
@@ -130,6 +131,10 @@ struct ForwardOptions {
   /// Negative: 1/sqrt(headDim), rounded to float.
   float softmaxScale = -1.0f;
   bool rotate = true;
+  /// Blocks of the score matrix whose weights come from exp2Polynomial, in the
+  /// forward and in the backward; in all others 2^x is a double rounded to
+  /// float. A quarter in kernels for sm_100a, none for sm_103a.
+  numerics::Exp2Share exp2;
   /// Tiles that straddle the diagonal use BF16 P and V (causal only). Without
   /// it the 32-token V scales leak: a negative control.
   bool safeguard = true;

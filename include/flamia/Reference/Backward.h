@@ -57,6 +57,9 @@ struct BackwardOptions {
   /// True: exponents folded on diagonal tiles are relative to the tile's
   /// largest, as on other tiles. Leaks where tokens differ by 2^100.
   bool tileRelativeDiagonal = false;
+  /// Blocks by which the backward's choice of polynomials differs from the
+  /// forward's.
+  int64_t exp2Offset = 0;
 };
 
 /// Results of attention_bwd_prep. e_i is the exponent of a scale byte, byte -
