@@ -352,6 +352,12 @@ DictionaryAttr KernelLowering::launchRecord() {
       named("tmem_columns", num(tmemColumns))};
   if (groupsY)
     record.push_back(named("groups_y", b.getUnitAttr()));
+  kernel.walk([&](Exp2Op op) {
+    record.push_back(named(
+        "exp2_emulation",
+        b.getI64ArrayAttr({int64_t(op.getBlocks()), int64_t(op.getOf())})));
+    return WalkResult::interrupt();
+  });
   return b.getDictionaryAttr(record);
 }
 
@@ -618,6 +624,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](BroadcastOp o) { return lowerBroadcast(o); })
       .Case([&](ReduceOp o) { return lowerReduce(o), success(); })
       .Case([&](MaskOp o) { return lowerMask(o), success(); })
+      .Case([&](Exp2Op o) { return lowerExp2(o); })
       .Case([&](HadamardOp o) { return lowerHadamard(o); })
       .Case([&](QuantizeOp o) { return lowerQuantize(o); })
       .Case([&](RoundLikeOp o) { return lowerRoundLike(o); })

@@ -262,6 +262,9 @@ private:
                                       int64_t block);
   Value nvfp4Word(llvm::ArrayRef<Value> x, Value divisor, Value perDivisor);
 
+  //===--- Exponentials by polynomial: ConvertFlamiaToNVVMExp2.cpp --------===//
+  LogicalResult lowerExp2(Exp2Op op);
+
   //===--- Scale bytes as numbers: ConvertFlamiaToNVVMExponents.cpp -------===//
   Value exponentOfByte(Value byte);
   /// `shift` (f32) may be null.

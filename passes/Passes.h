@@ -14,6 +14,7 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <optional>
 #include <string>
 
 namespace flamia {
@@ -32,6 +33,12 @@ struct PipelineOptions {
   unsigned optLevel = 2;
   /// Target architecture, sm_100a, sm_103a or sm_90.
   std::string arch = "sm_100a";
+  /// Share of exponentials by polynomial, "1/4" or "0"; by default the
+  /// architecture's.
+  std::optional<std::string> exp2Share;
+
+  /// What flamia-emulate-exp2 is given.
+  std::string getExp2Share() const;
 };
 
 /// The value-level part of the pipeline: binds parameters, inserts safeguards

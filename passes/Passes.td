@@ -246,6 +246,63 @@ def CheckCausalityPass : Pass<"flamia-check-causality", "::mlir::ModuleOp"> {
   let dependentDialects = ["::flamia::FlamiaDialect"];
 }
 
+def EmulateExp2Pass : Pass<"flamia-emulate-exp2", "::mlir::ModuleOp"> {
+  let summary = "compute a share of exponentials by multiplications and additions";
+  let description = [{
+    Changes numerical results: some exponentials round differently (a relative 2^-22.4
+    either way).
+
+    The special function unit makes 16 exponentials a cycle on sm_100a, and nothing in the
+    forward is as scarce; the units for multiplications and additions idle meanwhile. Every
+    `math.exp2` of a tile of scores becomes a `flamia.exp2`, which computes `share` of the
+    32 x 32 blocks of a document's score matrix by a polynomial. Which blocks depends on
+    their row and column in that matrix alone: all kernels choose the same ones, and what
+    else is in a pack does not matter (docs/numerics.md).
+
+    A tile of scores is computed elementwise from products of a tile of rows with a
+    transposed tile of rows; the indices of their loads, minus the work item's `begin`, give
+    its place, which must be known in steps of 32. All other tiles are left alone, with a
+    remark that says why. Row vectors are left alone.
+
+    Needs specialized kernels, and says so. Runs behind `flamia-fold-scales`, which moves
+    powers of two through `math.exp2` only. `share` other than N/M with M a power of two up
+    to 32, or 0, is an error.
+
+    Before, with the default share of 1/4:
+
+    ```mlir
+    flamia.kernel @weights(%q: memref<?x128xbf16>, %k: memref<?x128xbf16>, %work: memref<?x4xi32>, %p: memref<?x128xf32>) grid(work[0]) {
+      %c0 = arith.constant 0 : index
+      %c128 = arith.constant 128 : index
+      %f0 = arith.constant 0.0 : f32
+      %zero = flamia.full %f0 : tensor<128x128xf32>
+      %begin, %end, %tile, %scale_base = flamia.work_item %work : memref<?x4xi32>
+      %offset = arith.muli %tile, %c128 : index
+      %row = arith.addi %begin, %offset : index
+      %a = flamia.load %q[%row, %c0] limit %end : memref<?x128xbf16> -> tensor<128x128xbf16>
+      %b = flamia.load %k[%begin, %c0] limit %end : memref<?x128xbf16> -> tensor<128x128xbf16>
+      %t = flamia.transpose %b : tensor<128x128xbf16> -> tensor<128x128xbf16>
+      %s = flamia.dot %a, %t, %zero : tensor<128x128xbf16>, tensor<128x128xbf16> -> tensor<128x128xf32>
+      %e = math.exp2 %s : tensor<128x128xf32>
+      flamia.store %e, %p[%row, %c0] limit %end : tensor<128x128xf32>, memref<?x128xf32>
+      flamia.return
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %e = flamia.exp2 %s rows %c0 cols %c0 polynomial 1 of 4 : tensor<128x128xf32>
+    ```
+
+    (Only the place modulo 4 blocks matters, and that is 0 for whole tiles of 128.)
+  }];
+  let options = [
+    Option<"share", "share", "std::string", /*default=*/"\"1/4\"",
+           "N/M: N of every M blocks in a row or column of blocks; 0: none">];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // Roles, channels and memory: Flamia dialect in, Tcgen dialect out
 //===----------------------------------------------------------------------===//

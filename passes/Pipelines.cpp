@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
+#include "flamia/Numerics/Exp2.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Pass/PassOptions.h"
@@ -29,16 +30,30 @@ struct PipelineFlags : public PassPipelineOptions<PipelineFlags> {
                             llvm::cl::init(2)};
   Option<std::string> arch{*this, "arch", llvm::cl::desc("target architecture"),
                            llvm::cl::init("sm_100a")};
+  Option<std::string> exp2Share{
+      *this, "exp2-emulation",
+      llvm::cl::desc("share of exponentials by polynomial, 1/4 or 0 (default: "
+                     "the architecture's)")};
 
   PipelineOptions get() const {
     PipelineOptions options;
     options.parameters = parameters;
     options.optLevel = optLevel;
     options.arch = arch;
+    if (exp2Share.hasValue())
+      options.exp2Share = exp2Share.getValue();
     return options;
   }
 };
 } // namespace
+
+std::string PipelineOptions::getExp2Share() const {
+  if (exp2Share)
+    return *exp2Share;
+  numerics::Exp2Share share = numerics::exp2ShareOf(arch);
+  return std::to_string(share.blocks) +
+         (share.blocks ? "/" + std::to_string(share.of) : "");
+}
 
 void flamia::buildFlamiaPipeline(OpPassManager &manager,
                                  const PipelineOptions &options) {
@@ -51,6 +66,9 @@ void flamia::buildFlamiaPipeline(OpPassManager &manager,
   // What folding makes of the scales is proved again.
   manager.addPass(createFoldScalesPass());
   manager.addPass(createCheckCausalityPass());
+  EmulateExp2PassOptions emulate;
+  emulate.share = options.getExp2Share();
+  manager.addPass(createEmulateExp2Pass(emulate));
 }
 
 void flamia::registerFlamiaDialects(DialectRegistry &registry) {

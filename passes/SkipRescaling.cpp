@@ -69,9 +69,9 @@ struct SkipRescalingPass
       return;
     OpBuilder builder(write);
     Location loc = product.getLoc();
-    Value differs = AnyDiffersOp::create(builder, loc, builder.getI1Type(),
-                                         factor.getSource(),
-                                         builder.getF32FloatAttr(1.0f));
+    Value differs =
+        AnyDiffersOp::create(builder, loc, builder.getI1Type(),
+                             factor.getSource(), builder.getF32FloatAttr(1.0f));
     auto branch = scf::IfOp::create(builder, loc, differs,
                                     /*withElseRegion=*/false);
     Operation *end = branch.thenBlock()->getTerminator();

@@ -102,9 +102,18 @@ private:
     builder.setInsertionPoint(op);
   }
 
-  /// Columns that one copy of the operation works on.
-  static int64_t widthOf(Operation *op) {
-    return isa<ReadOp, QuantizeOp, WriteOp>(op) ? kChunk : kStep;
+  /// Columns that one copy of the operation works on. What is computed of a
+  /// chunk that comes at once comes at once too.
+  int64_t widthOf(Operation *op) {
+    auto known = widths.find(op);
+    if (known != widths.end())
+      return known->second;
+    bool isWide = isa<ReadOp, QuantizeOp, WriteOp, Exp2Op>(op);
+    for (Value operand : op->getOperands())
+      if (Operation *source = operand.getDefiningOp();
+          source && inSegment.contains(source) && !isa<ReadOp>(source))
+        isWide |= columnsOf(operand.getType()) > 1 && widthOf(source) == kChunk;
+    return widths[op] = isWide ? kChunk : kStep;
   }
 
   /// Chunks of one level need nothing but chunks of that level and what was
@@ -259,6 +268,8 @@ private:
       last.set(columnAt(last.get(), first));
     } else if (auto mask = dyn_cast<MaskOp>(clone)) {
       mask.getColsMutable().assign(columnAt(mask.getCols(), first));
+    } else if (auto exp2 = dyn_cast<Exp2Op>(clone)) {
+      exp2.getColsMutable().assign(columnAt(exp2.getCols(), first));
     }
     builder.setInsertionPoint(place);
     parts[op->getResult(0)].push_back(clone->getResult(0));
@@ -357,6 +368,7 @@ private:
   Operation *place;
   OpBuilder builder;
   Location loc;
+  llvm::DenseMap<Operation *, int64_t> widths;
   llvm::DenseMap<Operation *, unsigned> levels;
   unsigned lastLevel = 0;
   llvm::DenseMap<Value, SmallVector<Value>> parts;

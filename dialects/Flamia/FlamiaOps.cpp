@@ -7,6 +7,8 @@
 
 #include "dialects/Flamia/Flamia.h"
 #include "dialects/Flamia/Strides.h"
+#include "flamia/Numerics/Exp2.h"
+#include "flamia/Numerics/Layout.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -422,6 +424,22 @@ LogicalResult ReduceOp::verify() {
 
 LogicalResult MaskOp::verify() {
   return verifyExtents(*this, "source", getSource().getType());
+}
+
+LogicalResult Exp2Op::verify() {
+  if (failed(verifyExtents(*this, "source", getSource().getType())))
+    return failure();
+  auto [rows, cols] = getTileShape(getType());
+  for (int64_t extent : {rows, cols})
+    if (!ShapedType::isDynamic(extent) && extent % numerics::blockSize != 0)
+      return emitOpError("expected rows and columns in multiples of ")
+             << numerics::blockSize << ", but got " << getType();
+  numerics::Exp2Share share{int64_t(getBlocks()), int64_t(getOf())};
+  if (!share.isValid())
+    return emitOpError("expected 'polynomial N of M' with M a power of two up "
+                       "to 32 and N from 0 to M, but got ")
+           << share.blocks << " of " << share.of;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

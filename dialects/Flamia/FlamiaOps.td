@@ -572,6 +572,32 @@ def MaskOp : Flamia_Op<"mask", [AttrSizedOperandSegments, Pure, AllTypesMatch<["
   let hasFolder = 1;
 }
 
+def Exp2Op : Flamia_Op<"exp2", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "2^x, in some blocks of 32 x 32 elements by a polynomial";
+  let description = [{
+    Element (r, c) of the tile is element (rows + r, cols + c) of a matrix of scores; both
+    counts begin with a document's first token and are multiples of 32. Block (i, j) of 32 x
+    32 elements of that matrix is computed by the polynomial of docs/numerics.md, bit for bit,
+    if `(i + j) * blocks mod of < blocks`; all others by the hardware's 2^x, as `math.exp2`
+    is. `of` is a power of two up to 32. It does not matter which axis holds the queries.
+
+    `flamia-emulate-exp2` makes it of `math.exp2`.
+
+    Example:
+
+    ```mlir
+    %p = flamia.exp2 %x rows %i cols %j polynomial 1 of 4 : tensor<128x128xf32>
+    ```
+  }];
+  let arguments = (ins Flamia_F32Tile:$source, Index:$rows, Index:$cols,
+    I64Attr:$blocks, I64Attr:$of);
+  let results = (outs Flamia_F32Tile:$result);
+  let assemblyFormat = [{
+    $source `rows` $rows `cols` $cols `polynomial` $blocks `of` $of attr-dict `:` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Scales as numbers
 //===----------------------------------------------------------------------===//

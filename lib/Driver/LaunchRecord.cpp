@@ -162,6 +162,11 @@ std::string driver::launchRecord(DictionaryAttr launch, StringRef kernel,
           json.attribute(name, string.getValue());
       }
     });
+    if (auto share = launch.getAs<ArrayAttr>("exp2_emulation"))
+      json.attributeArray("exp2_emulation", [&] {
+        for (auto number : share.getAsRange<IntegerAttr>())
+          json.value(number.getInt());
+      });
     json.attributeArray("block", [&] {
       json.value(num(launch, "threads"));
       json.value(1);

@@ -129,6 +129,7 @@ LogicalResult Machine::run(Operation *op) {
       .Case([&](BroadcastOp o) { return runBroadcast(o); })
       .Case([&](ReduceOp o) { return runReduce(o); })
       .Case([&](MaskOp o) { return runMask(o); })
+      .Case([&](Exp2Op o) { return runExp2(o); })
       .Case([&](ExponentsOp o) { return runExponents(o); })
       .Case([&](PayloadOp o) { return runPayload(o); })
       .Case([&](Pow2Op o) { return runPow2(o); })

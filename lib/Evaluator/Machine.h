@@ -93,6 +93,7 @@ private:
   mlir::LogicalResult runBroadcast(BroadcastOp op);
   mlir::LogicalResult runReduce(ReduceOp op);
   mlir::LogicalResult runMask(MaskOp op);
+  mlir::LogicalResult runExp2(Exp2Op op);
   mlir::LogicalResult runExponents(ExponentsOp op);
   mlir::LogicalResult runPayload(PayloadOp op);
   mlir::LogicalResult runPow2(Pow2Op op);

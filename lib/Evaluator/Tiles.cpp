@@ -1,7 +1,9 @@
 //===- Tiles.cpp - Flamia's tile ops in the evaluator ---------------------===//
 
 #include "Machine.h"
+#include "flamia/Numerics/Exp2.h"
 #include "flamia/Numerics/Formats.h"
+#include "flamia/Numerics/Layout.h"
 #include "flamia/Numerics/Quantize.h"
 
 #include <cmath>
@@ -322,6 +324,26 @@ LogicalResult Machine::runMask(MaskOp op) {
                   (!op.getWindow() || query - key <= integer(op.getWindow()));
       if (!keep)
         to.at(r, c) = hidden;
+    }
+  setTile(op, std::move(to));
+  return success();
+}
+
+LogicalResult Machine::runExp2(Exp2Op op) {
+  Tile to = tile(op.getSource());
+  numerics::Exp2Share share{int64_t(op.getBlocks()), int64_t(op.getOf())};
+  int64_t rows = integer(op.getRows()), cols = integer(op.getCols());
+  if (rows < 0 || cols < 0 || rows % numerics::blockSize != 0 ||
+      cols % numerics::blockSize != 0)
+    return emitError(op.getLoc(), "expected rows and cols to be multiples of ")
+           << numerics::blockSize << ", but got " << rows << " and " << cols;
+  for (int64_t r = 0; r < to.rows; ++r)
+    for (int64_t c = 0; c < to.cols; ++c) {
+      float &x = to.at(r, c);
+      x = share.contains((rows + r) / numerics::blockSize,
+                         (cols + c) / numerics::blockSize)
+              ? numerics::exp2Polynomial(x)
+              : std::exp2(x);
     }
   setTile(op, std::move(to));
   return success();

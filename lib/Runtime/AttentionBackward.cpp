@@ -11,6 +11,22 @@ using namespace llvm;
 using namespace flamia;
 using namespace flamia::runtime;
 
+/// All passes must compute the same weights by polynomial.
+static Error checkExp2(const LaunchRecord &record,
+                       ArrayRef<const LaunchRecord *> others) {
+  auto share = [](const LaunchRecord &of) {
+    return (Twine(of.exp2.blocks) + " of " + Twine(of.exp2.of)).str();
+  };
+  for (const LaunchRecord *other : others)
+    if (other->exp2 != record.exp2)
+      return invalidArgument("kernel '" + record.kernel + "' computes " +
+                             share(record) +
+                             " blocks of exponentials by polynomial, but '" +
+                             other->kernel + "' computes " + share(*other) +
+                             "; compile them with the same --exp2-emulation");
+  return Error::success();
+}
+
 Expected<std::unique_ptr<AttentionBackward>>
 AttentionBackward::create(Device &device, const KernelLibrary &library,
                           const AttentionConfig &config, bool withDLse) {
@@ -37,6 +53,15 @@ AttentionBackward::create(Device &device, const KernelLibrary &library,
     return std::move(error);
   if (Error error = loadKernel(device, library, config, "attention_bwd_dq",
                                gradients, backward->queryGradients))
+    return std::move(error);
+  std::vector<const LaunchRecord *> others = {
+      &backward->queryGradients->record()};
+  if (Expected<const LaunchRecord *> forward =
+          library.find("attention_fwd", config.arch, gradients))
+    others.push_back(*forward);
+  else
+    consumeError(forward.takeError());
+  if (Error error = checkExp2(backward->keyGradients->record(), others))
     return std::move(error);
   return backward;
 }

@@ -142,6 +142,7 @@ public:
     record.optLevel = top.integer("opt_level", 0, 3, int64_t(0));
     record.ptx = top.string("ptx");
     record.cubin = top.string("cubin", /*required=*/false);
+    readExp2(top);
     record.block = top.triple("block");
     record.cluster = top.triple("cluster");
     // 227 KB is what one CTA can have on sm_90 and sm_100.
@@ -168,6 +169,23 @@ public:
   }
 
 private:
+  void readExp2(ObjectReader &top) {
+    const json::Array *list = top.array("exp2_emulation", /*required=*/false);
+    if (!list)
+      return;
+    if (list->size() != 2)
+      return top.fail("expected 'exp2_emulation' to hold 2 integers, found " +
+                      Twine(list->size()));
+    numerics::Exp2Share share;
+    share.blocks = top.integerOf((*list)[0], "'exp2_emulation'[0]", 0, 32);
+    share.of = top.integerOf((*list)[1], "'exp2_emulation'[1]", 1, 32);
+    if (!share.isValid())
+      top.fail("expected 'exp2_emulation' to be [N, M] with M a power of two "
+               "and N at most M, found [" +
+               Twine(share.blocks) + ", " + Twine(share.of) + "]");
+    record.exp2 = share;
+  }
+
   void readParameters(ObjectReader &top) {
     const json::Value *value = top.get("parameters", /*required=*/false);
     if (!value)

@@ -123,7 +123,7 @@ void CausalityAnalysis::visitOp(Operation *op) {
   }
   if (isa<StoreOp, StorePayloadOp, StoreScalesOp, StoreExponentsOp>(op))
     return checkStore(op);
-  if (isa<FullOp>(op) || OpTrait::hasElementwiseMappableTraits(op))
+  if (isa<FullOp, Exp2Op>(op) || OpTrait::hasElementwiseMappableTraits(op))
     return visitElementwise(op);
   if (!isa<scf::YieldOp, ReturnOp, WorkItemOp, DimOp, ProgramIdOp>(op))
     visitUnknown(op);
@@ -432,7 +432,8 @@ std::optional<MaskState> CausalityAnalysis::maskOfElementwise(Operation *op) {
   };
   if (isa<arith::ExtFOp, arith::TruncFOp>(op))
     return mask;
-  if (isa<math::Exp2Op, math::ExpOp>(op) && hiddenAs(0, Hidden::MinusInf))
+  if (isa<math::Exp2Op, math::ExpOp, Exp2Op>(op) &&
+      hiddenAs(0, Hidden::MinusInf))
     return result(Hidden::Zero);
   if (isa<arith::AddFOp>(op) &&
       (hiddenAs(0, Hidden::MinusInf) || hiddenAs(1, Hidden::MinusInf)))

@@ -65,7 +65,7 @@ bool flamia::isSplittable(Operation *op) {
   if (auto quantize = dyn_cast<QuantizeOp>(op))
     return !roundsWhereStored(quantize) &&
            kChunk % quantize.getType().getBlockCols() == 0;
-  if (isa<ReduceOp, WriteOp, ReadOp, LoadOp, MaskOp>(op))
+  if (isa<ReduceOp, WriteOp, ReadOp, LoadOp, MaskOp, Exp2Op>(op))
     return true;
   return OpTrait::hasElementwiseMappableTraits(op) &&
          llvm::all_of(op->getOperandTypes(), [&](Type operand) {

@@ -325,3 +325,30 @@ flamia.kernel @convert_mma_nvfp4(%x: memref<?x?x128xf4E2M1FN>, %s: memref<?x?x2x
   }
   flamia.return
 }
+
+// -----
+
+// Exponentials by polynomial: rows and columns in blocks of 32, plus the warp's, choose for
+// 32 columns at a time.
+// CHECK-LABEL: llvm.func @convert_exp2
+// CHECK: %[[TIMES:.*]] = arith.muli %{{[^ ]*}}, %{{[^ ]*}} : i32
+// CHECK: %[[REST:.*]] = arith.andi %[[TIMES]], %{{.*}} : i32
+// CHECK: %[[FIRST:.*]] = arith.cmpi ult, %[[REST]], %{{.*}} : i32
+// CHECK: scf.if %[[FIRST]]
+// CHECK-COUNT-8: llvm.call_intrinsic "llvm.nvvm.fmax.nan.f"
+// CHECK-COUNT-5: math.fma %{{.*}} : vector<8xf32>
+// CHECK: arith.shli %{{.*}} : vector<8xi32>
+// CHECK: else
+// CHECK-COUNT-32: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f32"
+// CHECK: scf.if
+// CHECK-COUNT-32: llvm.call_intrinsic "llvm.nvvm.fmax.nan.f"
+// CHECK: else
+// CHECK-COUNT-32: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f32"
+flamia.kernel @convert_exp2(%x: memref<128x64xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %t = flamia.load %x[%c0, %c0] : memref<128x64xf32> -> tensor<128x64xf32>
+  %e = flamia.exp2 %t rows %c64 cols %c0 polynomial 3 of 8 : tensor<128x64xf32>
+  flamia.store %e, %x[%c0, %c0] : tensor<128x64xf32>, memref<128x64xf32>
+  flamia.return
+}

@@ -62,7 +62,7 @@
 // The tile on the diagonal is ahead of the loop. dQ: BF16 operands take no factor, so 2^eK, absolute, is
 // multiplied, below the mask; one fma for r dP - D'.
 //
-// DQD: %[[P:.*]] = math.exp2
+// DQD: %[[P:.*]] = flamia.exp2
 // DQD: %[[DP:.*]] = flamia.dot {{.*}} tensor<128x64xbf16>, tensor<64x128xbf16>
 // DQD: %[[T:.*]] = math.fma %[[DP]],
 // DQD: %[[DS:.*]] = arith.mulf %[[P]], %[[T]]
@@ -81,7 +81,7 @@
 // DKDVD-DAG: %[[Q:.*]] = flamia.load_payload %q_data[
 // DKDVD-DAG: %[[B:.*]] = flamia.load %bias[
 // DKDVD-DAG: %[[U:.*]] = flamia.load %r_unit[
-// DKDVD: %[[P:.*]] = math.exp2
+// DKDVD: %[[P:.*]] = flamia.exp2
 // DKDVD: %[[PB:.*]] = arith.truncf %[[P]]
 // DKDVD: %[[PF:.*]] = arith.extf %[[PB]]
 // DKDVD: %[[US:.*]] = flamia.broadcast %[[U]]

@@ -35,6 +35,11 @@ static cl::list<std::string> defines("D", cl::Prefix,
 static cl::opt<std::string>
     kernelName("kernel", cl::desc("kernel to run, if the file has several"),
                cl::value_desc("name"), cl::cat(category));
+static cl::opt<std::string> exp2Emulation(
+    "exp2-emulation",
+    cl::desc("share of exponentials by polynomial: 1/4 (default, as flamiac "
+             "for sm_100a), 0 or another N/M"),
+    cl::value_desc("share"), cl::cat(category));
 static cl::opt<bool> asWritten(
     "as-written",
     cl::desc("bind parameters only: no safeguards, no causality check"),
@@ -94,6 +99,8 @@ int main(int argc, char **argv) {
 
   PipelineOptions options;
   options.parameters = join(defines, ",");
+  if (exp2Emulation.getNumOccurrences())
+    options.exp2Share = exp2Emulation;
   mlir::PassManager passes(&context);
   if (asWritten)
     passes.addPass(

@@ -327,6 +327,9 @@ Expected<bool> runAll(const Options &options, const std::string &program) {
   DeviceRun run;
   reference::BackwardOptions specification;
   specification.forward = modelOptions(options);
+  specification.forward.exp2 = runner.forward
+                                   ? runner.forward->exp2Share()
+                                   : numerics::exp2ShareOf(options.arch);
   if (runner.forward) {
     ExecuteOptions saving;
     saving.saveFolder = options.saveLaunch;

@@ -209,6 +209,7 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
   pipeline.parameters = llvm::join(options.definitions, ",");
   pipeline.optLevel = options.optLevel == 0 ? 0 : 2;
   pipeline.arch = options.target->name.str();
+  pipeline.exp2Share = options.exp2Share;
 
   auto keep = [&](Stage stage, const std::string &text) {
     if (!options.saveTemps)

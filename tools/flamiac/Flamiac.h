@@ -38,6 +38,8 @@ struct Options {
   std::optional<std::string> saveTemps;
   /// Bindings "name=value".
   std::vector<std::string> definitions;
+  /// Share of exponentials by polynomial, if not the architecture's.
+  std::optional<std::string> exp2Share;
 };
 
 /// One kernel's results: text of the stage that was asked for, and for Cubin

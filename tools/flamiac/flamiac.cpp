@@ -64,6 +64,11 @@ static cl::opt<std::string>
 static cl::opt<bool> lineInfo("lineinfo",
                               cl::desc("source lines in PTX and cubin"),
                               cl::cat(category));
+static cl::opt<std::string> exp2Emulation(
+    "exp2-emulation",
+    cl::desc("share of exponentials by polynomial: 1/4 (default for sm_100a), "
+             "0 (for the others) or another N/M"),
+    cl::value_desc("share"), cl::cat(category));
 static cl::opt<bool>
     library("library", cl::desc("compile all of flamia's kernels into -o DIR"),
             cl::cat(category));
@@ -309,6 +314,8 @@ static int compile(const char *program) {
   options.lineInfo = lineInfo;
   options.verbose = verbose;
   options.definitions.assign(definitions.begin(), definitions.end());
+  if (exp2Emulation.getNumOccurrences())
+    options.exp2Share = exp2Emulation;
   if (saveTemps.getNumOccurrences())
     options.saveTemps = saveTemps.empty() ? "." : saveTemps.getValue();
 

@@ -202,6 +202,8 @@ public:
 
   const AttentionConfig &config() const { return settings; }
   Device &device() const { return target; }
+  /// Exponentials that attention_fwd computes by polynomial.
+  numerics::Exp2Share exp2Share() const { return attention->record().exp2; }
 
 private:
   AttentionForward(Device &device, const AttentionConfig &config)

@@ -10,6 +10,7 @@
 #ifndef FLAMIA_RUNTIME_LAUNCHRECORD_H
 #define FLAMIA_RUNTIME_LAUNCHRECORD_H
 
+#include "flamia/Numerics/Exp2.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -117,6 +118,8 @@ struct LaunchRecord {
   std::string ptx, cubin; ///< File names relative to the record.
   /// Compile-time parameters by name, as written (numbers and strings).
   std::map<std::string, std::string> parameters;
+  /// Exponentials that the kernel computes by polynomial.
+  numerics::Exp2Share exp2;
   std::array<uint32_t, 3> block = {1, 1, 1};
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint32_t dynamicShared = 0;

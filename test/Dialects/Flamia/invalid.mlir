@@ -841,6 +841,36 @@ flamia.kernel @mask_extents() parameters {} grid(1) {
 
 // -----
 
+flamia.kernel @exp2_extents() parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = arith.constant dense<0.0> : tensor<128x512xf32>
+  // expected-error @+1 {{expected extents of 'source' to be 1 to 256}}
+  %u = flamia.exp2 %t rows %c0 cols %c0 polynomial 1 of 4 : tensor<128x512xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @exp2_blocks() parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = arith.constant dense<0.0> : tensor<128x48xf32>
+  // expected-error @+1 {{expected rows and columns in multiples of 32, but got 'tensor<128x48xf32>'}}
+  %u = flamia.exp2 %t rows %c0 cols %c0 polynomial 1 of 4 : tensor<128x48xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @exp2_share() parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = arith.constant dense<0.0> : tensor<128x64xf32>
+  // expected-error @+1 {{expected 'polynomial N of M' with M a power of two up to 32 and N from 0 to M, but got 3 of 6}}
+  %u = flamia.exp2 %t rows %c0 cols %c0 polynomial 3 of 6 : tensor<128x64xf32>
+  flamia.return
+}
+
+// -----
+
 flamia.kernel @transpose_extents() parameters {} grid(1) {
   %t = arith.constant dense<0.0> : tensor<128x512xf32>
   // expected-error @+1 {{expected extents of 'source' to be 1 to 256}}

@@ -83,6 +83,8 @@ flamia.kernel @values(%data: memref<?x64xf8E4M3FN>, %scale: memref<?x?x512xf8E8M
   %s = flamia.dot %q, %qT, %zero : !q, !qT -> tensor<128x128xf32>
   // CHECK: flamia.mask %{{.*}} rows %c0 cols %c0 causal limit %c0 window %c0 : tensor<128x128xf32>
   %m = flamia.mask %s rows %c0 cols %c0 causal limit %c0 window %c0 : tensor<128x128xf32>
+  // CHECK: flamia.exp2 %{{.*}} rows %c0 cols %c0 polynomial 1 of 4 : tensor<128x128xf32>
+  %weights = flamia.exp2 %m rows %c0 cols %c0 polynomial 1 of 4 : tensor<128x128xf32>
   // CHECK: flamia.mask %{{.*}} rows %c0 cols %c0 limit %c0 : tensor<128x128xf32>
   %m2 = flamia.mask %m rows %c0 cols %c0 limit %c0 : tensor<128x128xf32>
   // CHECK: flamia.reduce max %{{.*}} : tensor<128x128xf32> -> tensor<128x1xf32>

@@ -231,6 +231,7 @@ TEST_P(BackwardKernels, GradientsAgreeWithTheSpecificationModel) {
                        dim};
   BackwardOptions options;
   options.forward.mask.causal = causal;
+  options.forward.exp2 = numerics::exp2ShareOf("sm_100a");
   Problem problem(inputsOf(shape, DataKind::Normal, withDLse), options);
   problem.prepare();
   Gradients actual = problem.gradients();

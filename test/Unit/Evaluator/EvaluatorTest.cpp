@@ -13,6 +13,7 @@
 #include "flamia/Reference/Attention.h"
 #include "flamia/Reference/Compare.h"
 #include "flamia/Reference/Data.h"
+#include "test/Unit/Reference/Exp2Problems.h"
 
 #include "gtest/gtest.h"
 
@@ -87,7 +88,8 @@ INSTANTIATE_TEST_SUITE_P(HeadDims, QuantizeKernel, testing::Values(64, 128));
 /// Runs attention_fwd on quantized inputs.
 reference::ForwardOutputs
 evaluateForward(CompiledKernel &kernel,
-                const reference::QuantizedInputs &inputs) {
+                const reference::QuantizedInputs &inputs,
+                const reference::ForwardOptions &options = {}) {
   const reference::AttentionShape &shape = inputs.shape;
   int64_t tokens = shape.tokens(), dim = shape.headDim;
   int64_t tiles = numerics::scaleTileBases(shape.cuSeqlens).back();
@@ -101,8 +103,7 @@ evaluateForward(CompiledKernel &kernel,
       tensor({tiles, shape.kvHeads, 512}, inputs.v.scalesAlongRows);
   arguments["v_bf16"] = tensor({tokens, shape.kvHeads, dim}, inputs.vBf16);
   arguments["work"] = workListOf(shape.cuSeqlens);
-  arguments["softmax_scale"] =
-      number(reference::softmaxScaleOf(reference::ForwardOptions(), dim));
+  arguments["softmax_scale"] = number(reference::softmaxScaleOf(options, dim));
   arguments["o"] = filled({tokens, shape.heads, dim}, 2);
   for (const char *name : {"lse", "m", "l", "kappa"})
     arguments[name] = filled({tokens, shape.heads}, 4);
@@ -128,6 +129,7 @@ TEST_P(AttentionKernel, AgreesWithTheSpecificationModel) {
       makeInputs(shape, reference::DataKind::Normal, 3);
   reference::ForwardOptions options;
   options.mask.causal = causal;
+  options.exp2 = numerics::exp2ShareOf("sm_100a");
   reference::QuantizedInputs quantized = quantizeInputs(inputs, options);
   CompiledKernel kernel("attention_fwd.mlir",
                         "head_dim=" + std::to_string(dim) +
@@ -151,6 +153,31 @@ TEST_P(AttentionKernel, AgreesWithTheSpecificationModel) {
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionKernel,
                          testing::Combine(testing::Values(64, 128),
                                           testing::Bool()));
+
+/// Weights on the edge of two E4M3 numbers show which exponentials are computed
+/// by polynomial.
+TEST(AttentionExponentials, AreThoseOfTheSpecificationModel) {
+  reference::AttentionInputs inputs = reference::edgeProblem({37, 300}).forward;
+  for (size_t i = 0; i < inputs.v.size(); ++i)
+    inputs.v[i] = numerics::floatToBF16(float(i * 7919 % 251) - 125.0f);
+  reference::ForwardOptions options;
+  options.softmaxScale = reference::edgeScale;
+  options.exp2 = numerics::exp2ShareOf("sm_100a");
+  reference::QuantizedInputs quantized = quantizeInputs(inputs, options);
+  CompiledKernel kernel("attention_fwd.mlir", "head_dim=64");
+  ASSERT_TRUE(kernel.get("attention_fwd"));
+  reference::ForwardOutputs actual =
+      evaluateForward(kernel, quantized, options);
+  auto errorWith = [&](numerics::Exp2Share share) {
+    options.exp2 = share;
+    return reference::measureError(actual.o,
+                                   attentionForwardModel(quantized, options).o)
+        .relativeFrobenius;
+  };
+  EXPECT_LE(errorWith({1, 4}), 1e-4);
+  EXPECT_GT(errorWith({}), 1e-3);
+  EXPECT_GT(errorWith({2, 4}), 1e-3);
+}
 
 /// P1 in the evaluator, and its negative control: later tokens of V change,
 /// earlier rows of O must not, and without safeguards some do.

@@ -8,6 +8,7 @@
 
 #include "KernelRunner.h"
 
+#include "test/Unit/Reference/Exp2Problems.h"
 #include "test/Unit/Reference/TestInputs.h"
 
 #include <cmath>
@@ -123,6 +124,51 @@ TEST(BackwardProperties, Consistency) {
     EXPECT_TRUE(result.ok) << result.detail;
     EXPECT_GT(result.weightsCompared, 50000);
   }
+}
+
+TEST(BackwardProperties, AllKernelsComputeTheSameBlocksByPolynomial) {
+  RunnerOptions options;
+  options.backward = options.dLse = true;
+  options.softmaxScale = edgeScale;
+  KernelRunner runner(1, 1, 64, options);
+  numerics::Exp2Share share = runner.forward->exp2Share();
+  EXPECT_EQ(share, numerics::exp2ShareOf("sm_100a"));
+  EdgeObservation seen = observeEdge(runner.backwardFunction());
+  EXPECT_EQ(seen.error, "");
+  EXPECT_EQ(seen.forward, expectedEdge(share));
+  EXPECT_EQ(seen.keyGradients, expectedEdge(share));
+  EXPECT_EQ(seen.queryGradients, expectedEdge(share));
+}
+
+TEST(BackwardProperties, WeightsOnTheEdgeAreConsistent) {
+  AttentionInputs inputs = edgeProblem({37, 300}).forward;
+  RunnerOptions options;
+  options.backward = true;
+  options.softmaxScale = edgeScale;
+  KernelRunner runner(1, 1, 64, options);
+  ConsistencyResult result =
+      probeConsistency(inputs, runner.backwardFunction());
+  EXPECT_TRUE(result.ok) << result.detail;
+  EXPECT_EQ(result.oneStep, 0);
+  EXPECT_GT(result.weightsCompared, 20000);
+
+  // The kernels' forward and a backward that chooses other blocks.
+  BackwardOptions other;
+  other.forward.exp2 = runner.forward->exp2Share();
+  other.forward.softmaxScale = edgeScale;
+  other.exp2Offset = 1;
+  auto shifted = [&](const BackwardInputs &given, ForwardOutputs &outputs,
+                     Gradients &gradients, std::string &error) {
+    if (!runner.function()(given.forward, outputs, error))
+      return false;
+    gradients =
+        attentionBackwardModel(quantizeInputs(given.forward, other.forward),
+                               outputs, given.dO, {}, other);
+    return true;
+  };
+  ConsistencyResult control = probeConsistency(inputs, shifted);
+  EXPECT_FALSE(control.ok);
+  EXPECT_GT(control.oneStep, control.weightsCompared / 5);
 }
 
 TEST(BackwardProperties, NormalizedWeightsFailTheConsistencyProbe) {

@@ -39,6 +39,7 @@ struct RunnerOptions {
 /// The specification model's options for such a runner.
 inline reference::ForwardOptions modelOptions(const RunnerOptions &options) {
   reference::ForwardOptions result;
+  result.exp2 = numerics::exp2ShareOf("sm_100a");
   result.mask.causal = options.causal;
   if (options.softmaxScale)
     result.softmaxScale = *options.softmaxScale;

@@ -183,7 +183,7 @@ TEST(PublicCases, Var3Var6AwkwardLengths) {
     RunnerOptions options;
     options.causal = causal;
     KernelRunner runner(2, 1, 128, options);
-    ForwardOptions model;
+    ForwardOptions model = modelOptions(options);
     model.mask.causal = causal;
     expectLikeModel(inputs, runner.run(inputs), model);
     AttentionInputs ones = inputs;

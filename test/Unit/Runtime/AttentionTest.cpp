@@ -331,6 +331,38 @@ TEST(Backward, Refusals) {
           "causal=true format=mxfp8");
 }
 
+TEST(Backward, ExponentialsMustBeTheSameInAllKernels) {
+  KernelFolder folder(declarations);
+  std::unique_ptr<Device> device = createSimDevice({});
+  auto create = [&] {
+    return errorOf(
+        AttentionBackward::create(*device, folder.open(), smallConfig()));
+  };
+  EXPECT_EQ(create(), "");
+  Declaration keys = declarations[2], queries = declarations[3];
+  queries.more = R"("exp2_emulation": [1, 4], )";
+  folder.write(queries);
+  EXPECT_EQ(create(),
+            "kernel 'attention_bwd_dkdv' computes 0 of 1 blocks of "
+            "exponentials by polynomial, but 'attention_bwd_dq' computes 1 of "
+            "4; compile them with the same --exp2-emulation");
+  keys.more = queries.more;
+  folder.write(keys);
+  EXPECT_EQ(create(), "");
+  // A forward of the same folder too.
+  Declaration forward = {"attention_fwd", keys.parameters,
+                         "q_data:f8E4M3FN:T,H,64 work:i32:?,4",
+                         R"("exp2_emulation": [3, 8], )"};
+  folder.write(forward);
+  EXPECT_EQ(create(),
+            "kernel 'attention_bwd_dkdv' computes 1 of 4 blocks of "
+            "exponentials by polynomial, but 'attention_fwd' computes 3 of 8; "
+            "compile them with the same --exp2-emulation");
+  forward.more = keys.more;
+  folder.write(forward);
+  EXPECT_EQ(create(), "");
+}
+
 TEST(Backward, KernelsOfAnotherVersion) {
   KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});

@@ -28,6 +28,8 @@ struct Declaration {
   const char *kernel;
   const char *parameters;
   const char *arguments;
+  /// More members of the record, each with a comma behind it.
+  const char *more = "";
 };
 
 /// A folder of such kernels.
@@ -82,10 +84,9 @@ public:
     save(name + ".json",
          "{\"flamia_launch_record\": 1, \"kernel\": \"" +
              std::string(declaration.kernel) + "\", \"entry\": \"" +
-             declaration.kernel + R"(", "arch": "sm_100a", "numerics": 1,
- "opt_level": 2, "ptx": ")" +
-             name + R"(.ptx", "cubin": "none.cubin", "parameters": {)" +
-             parameters +
+             declaration.kernel + R"(", "arch": "sm_100a", "numerics": 1, )" +
+             declaration.more + R"("opt_level": 2, "ptx": ")" + name +
+             R"(.ptx", "cubin": "none.cubin", "parameters": {)" + parameters +
              R"(}, "block": [32, 1, 1], "cluster": [1, 1, 1],
  "dynamic_smem": 0, "tmem_columns": 0,
  "grid": [{"arg": "work", "dim": 0, "tile": 1}, 1, 1], "args": [)" +

@@ -85,6 +85,7 @@ TEST(LaunchRecord, ReadsAllMembers) {
   EXPECT_EQ(record.arch, "sm_100a");
   EXPECT_EQ(record.numerics, 1);
   EXPECT_EQ(record.optLevel, 2);
+  EXPECT_EQ(record.exp2, flamia::numerics::Exp2Share());
   EXPECT_EQ(record.ptxPath(), "dir/scale.ptx");
   EXPECT_EQ(record.cubinPath(), "dir/scale.cubin");
   EXPECT_EQ(record.parameters.at("head_dim"), "128");
@@ -111,6 +112,16 @@ TEST(LaunchRecord, RefusesDamagedRecords) {
   EXPECT_EQ(parseError("{}"), "r.json: not a launch record: missing member "
                               "'flamia_launch_record'");
   EXPECT_NE(parseError("{"), "");
+  const std::string exp2 = "\"opt_level\": 2, \"exp2_emulation\": ";
+  EXPECT_EQ(parseError(with("\"opt_level\": 2, ", exp2 + "[1, 4], ")), "");
+  EXPECT_EQ(parseError(with("\"opt_level\": 2, ", exp2 + "[1], ")),
+            "r.json: expected 'exp2_emulation' to hold 2 integers, found 1");
+  EXPECT_EQ(parseError(with("\"opt_level\": 2, ", exp2 + "[1, 64], ")),
+            "r.json: expected 'exp2_emulation'[1] to be an integer from 1 to "
+            "32, found 64");
+  EXPECT_EQ(parseError(with("\"opt_level\": 2, ", exp2 + "[3, 6], ")),
+            "r.json: expected 'exp2_emulation' to be [N, M] with M a power of "
+            "two and N at most M, found [3, 6]");
   EXPECT_EQ(parseError(with("record\": 1", "record\": 2")),
             "r.json: launch record version 2 is not supported, expected 1");
   EXPECT_EQ(parseError(with("\"entry\": \"scale_entry\",", "")),
