@@ -102,8 +102,8 @@ void flamia_attention_config_init(flamia_attention_config *config);
    decreasing, the last is the number of tokens.
 
    Or on the device, with device_address, tokens and element_bytes = 4, and data
-   and max_length 0: the host never reads the entries, and launches make the work
-   list from them. The last may then be less than `tokens`, the rows of the
+   and max_length 0: the host never reads the entries, and launches make the
+   work list from them. The last may then be less than `tokens`, the rows of the
    tensors. If the entries are not legal, a launch writes nothing but workspace,
    and entry 3 of the workspace's tensor "list_state" (int32) is 1, else 0. */
 typedef struct flamia_offsets {
