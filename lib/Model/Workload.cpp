@@ -3,6 +3,7 @@
 #include "flamia/Model/Workload.h"
 
 #include "flamia/Model/Published.h"
+#include "flamia/Schedule/Makespan.h"
 #include "flamia/Schedule/WorkList.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,8 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <queue>
 
 namespace flamia {
 namespace model {
@@ -37,20 +36,6 @@ static double scaleTiles(const Workload &w) {
   for (int64_t n : w.lengths)
     sum += double(tilesOf(n));
   return sum;
-}
-
-double makespan(llvm::ArrayRef<double> ctaCycles, unsigned sms) {
-  std::priority_queue<double, std::vector<double>, std::greater<double>> free;
-  for (unsigned k = 0; k < sms; ++k)
-    free.push(0);
-  double last = 0;
-  for (double cycles : ctaCycles) {
-    double end = free.top() + cycles;
-    free.pop();
-    free.push(end);
-    last = std::max(last, end);
-  }
-  return last;
 }
 
 double bf16Seconds(const Workload &w, const Machine &machine) {
@@ -219,10 +204,10 @@ static KernelTime attentionTime(const WorkloadKernel &k, const Workload &w,
   double mean = 0;
   for (double c : ctas)
     mean += c / machine.sms;
-  double longest = makespan(ctas, machine.sms);
+  double longest = schedule::makespan(ctas, machine.sms);
   time.seconds = longest / clock;
   time.imbalance = mean > 0 ? longest / mean : 1;
-  time.secondsOverlapped = makespan(overlapped, machine.sms) / clock;
+  time.secondsOverlapped = schedule::makespan(overlapped, machine.sms) / clock;
   return time;
 }
 

@@ -59,10 +59,6 @@ WorkloadTime predict(const Workload &workload,
                      llvm::ArrayRef<WorkloadKernel> kernels,
                      const Machine &machine);
 
-/// Cycles of the longest SM when CTAs start in this order, each on the SM that
-/// is free first, as hardware does with one CTA an SM.
-double makespan(llvm::ArrayRef<double> ctaCycles, unsigned sms);
-
 /// Seconds of the best published BF16 kernels (bestBf16) on the documents.
 double bf16Seconds(const Workload &workload, const Machine &machine);
 

@@ -11,13 +11,6 @@ using namespace flamia::model;
 
 namespace {
 
-TEST(Workload, MakespanIsListScheduling) {
-  EXPECT_EQ(makespan({}, 2), 0);
-  EXPECT_EQ(makespan({5, 4, 3, 3}, 2), 8); // 5 + 3, 4 + 3
-  EXPECT_EQ(makespan({3, 3, 4, 5}, 2), 8); // 3 + 4, 3 + 5
-  EXPECT_EQ(makespan({10, 1, 1}, 2), 10);
-}
-
 TEST(Workload, Bf16FollowsThePublishedLaw) {
   Workload w;
   w.lengths = {8192};

@@ -60,11 +60,15 @@ void forEachLaunch(Check check) {
 
 TEST(Makespan, KnownLaunches) {
   EXPECT_EQ(makespan({}, 4), 0);
+  EXPECT_EQ(makespan({}, 2), 0);
   EXPECT_EQ(lowerBounds({}, 4).most(), 0);
   EXPECT_EQ(makespan({5}, 4), 5);
   EXPECT_EQ(makespan({3, 3, 2, 2, 2}, 2), 7);
   EXPECT_EQ(makespan({2, 2, 2, 3, 3}, 2), 7);
   EXPECT_EQ(makespan({1, 1, 1, 1, 4}, 2), 6);
+  EXPECT_EQ(makespan({5, 4, 3, 3}, 2), 8); // 5 + 3, 4 + 3
+  EXPECT_EQ(makespan({3, 3, 4, 5}, 2), 8); // 3 + 4, 3 + 5
+  EXPECT_EQ(makespan({10, 1, 1}, 2), 10);
   EXPECT_EQ(makespan({4, 1, 1, 1, 1}, 2), 4);
   EXPECT_EQ(lowerBounds({4, 1, 1, 1, 1}, 2).load, 4);
   EXPECT_EQ(lowerBounds({3, 3, 2, 2, 2}, 2).load, 6);
