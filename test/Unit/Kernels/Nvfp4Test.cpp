@@ -139,22 +139,7 @@ TEST(Nvfp4, RotationCutsTheErrorOfOutlierChannels) {
   plainOptions.rotate = false;
   double rotated = 0, plain = 0;
   for (uint64_t seed = 1; seed <= 8; ++seed) {
-    AttentionInputs inputs =
-        makeInputs(shapeOf({1024}), DataKind::Normal, seed);
-    Random random(seed, 77);
-    double factors[128];
-    std::fill_n(factors, 128, 1.0);
-    for (int found = 0; found < 6;) {
-      double &factor = factors[random.nextBelow(128)];
-      if (factor != 1)
-        continue;
-      factor = 6 * (0.85 + 0.3 * random.nextUniform());
-      ++found;
-    }
-    for (std::vector<uint16_t> *tensor : {&inputs.q, &inputs.k})
-      for (size_t i = 0; i < tensor->size(); ++i)
-        (*tensor)[i] =
-            floatToBF16(float(bf16ToFloat((*tensor)[i]) * factors[i % 128]));
+    AttentionInputs inputs = largeChannelInputs(seed);
     ForwardOutputsFp64 exact = attentionFp64(inputs, {});
     QuantizedInputs operands = quantizeInputs(inputs, plainOptions);
     rotated +=
