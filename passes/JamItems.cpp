@@ -335,10 +335,12 @@ struct JamItemsPass : public flamia::impl::JamItemsPassBase<JamItemsPass> {
 
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    auto name = kernel->getAttrOfType<StringAttr>(kAxisAttr);
+    Attribute name = kernel->getAttr(kAxisAttr);
     if (!name)
       return;
-    std::optional<GridAxis> axis = symbolizeGridAxis(name.getValue());
+    std::optional<GridAxis> axis;
+    if (auto text = dyn_cast<StringAttr>(name))
+      axis = symbolizeGridAxis(text.getValue());
     auto slots =
         dyn_cast_or_null<IntegerAttr>(kernel.getParameters().get(kParameter));
     if (!axis || !slots || slots.getInt() < 1) {

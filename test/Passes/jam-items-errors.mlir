@@ -10,6 +10,13 @@ flamia.kernel @unbound(%x: !tensor) parameters {} grid(1, 16) attributes {flamia
 
 // -----
 
+// expected-error @below {{expected flamia.slots to name a grid axis, and an integer parameter 'slots' that is bound, but got 3 : i64 and 2 : i64}}
+flamia.kernel @not_a_name(%x: memref<128x16x128xbf16>) parameters {slots = 2 : i64} grid(1, 16) attributes {flamia.slots = 3 : i64} {
+  flamia.return
+}
+
+// -----
+
 !tensor = memref<?x?x128xbf16>
 // Nothing says that the number of heads is even.
 // expected-remark @below {{work items stay apart: no division with flamia.multiple_of says that the grid's extent is a multiple of 2}}
