@@ -105,7 +105,7 @@ Flow load(Exec &x, const Instr &i, uint32_t mask) {
   if (x.cluster.hazards)
     x.cluster.hazards->finishStrong(x, i);
   if (x.cluster.profiler && loadCounter(i.space) == Bytes::SharedLoad)
-    x.cluster.profiler->shared(x.warp, i, address, mask, total);
+    x.cluster.profiler->shared(x.warp, i, address, mask, total, true);
   x.cluster.bytes[unsigned(loadCounter(i.space))] +=
       uint64_t(total) * __builtin_popcount(mask);
   return Flow::Next;
@@ -137,7 +137,7 @@ Flow store(Exec &x, const Instr &i, uint32_t mask) {
                   : i.space == spaceLocal ? Bytes::LocalStore
                                           : Bytes::GlobalStore;
   if (x.cluster.profiler && counter == Bytes::SharedStore)
-    x.cluster.profiler->shared(x.warp, i, addresses, mask, total);
+    x.cluster.profiler->shared(x.warp, i, addresses, mask, total, false);
   x.cluster.bytes[unsigned(counter)] +=
       uint64_t(total) * __builtin_popcount(mask);
   return Flow::Next;

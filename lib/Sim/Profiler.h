@@ -32,7 +32,7 @@ public:
   }
   /// Lanes access these words of shared memory (as addresses).
   void shared(const Warp &warp, const Instr &i, const uint64_t *address,
-              uint32_t mask, unsigned bytes);
+              uint32_t mask, unsigned bytes, bool isLoad);
   void arrive(const Warp &warp, const Mbarrier &b, const Cta &cta);
   void waited(const Warp &warp, const Mbarrier &b);
   void issue(const AsyncOp &op);

@@ -24,7 +24,8 @@ struct Profile {
     std::string opcode;
     /// Passes of shared memory over all executions: what the busiest bank has
     /// to give, in 4-byte words (lanes that read one word share it), for half a
-    /// warp at a time where lanes access 8 bytes and a quarter where 16.
+    /// warp at a time where lanes access 8 bytes and a quarter where 16; twice
+    /// as many lanes at a time where neighbours load the same address.
     uint64_t sharedPasses = 0;
   };
   /// The entry's code, functions that it calls behind it.

@@ -67,10 +67,11 @@ TEST(Profile, SharedPasses) {
   s.moduleText = ".shared .align 16 .b8 buffer[16384];\n";
   s.options.profile = true;
   s.options.checks = CheckSet::none(); // Nothing was written.
+  Outcome o;
   auto passes = [&](const char *address, const char *load) {
-    Outcome o = s.run(std::string("mov.u32 %r1, buffer;\n") + address +
-                      "\nadd.u32 %r2, %r1, %r2;\n" + load +
-                      "\nst.global.b32 [at], %r5;");
+    o = s.run(std::string("mov.u32 %r1, buffer;\n") + address +
+              "\nadd.u32 %r2, %r1, %r2;\n" + load +
+              "\nst.global.b32 [at], %r5;");
     EXPECT_EQ(o.errors, "");
     return of(o.result.profile, "ld.shared", 0).passes;
   };
@@ -82,6 +83,20 @@ TEST(Profile, SharedPasses) {
   EXPECT_EQ(passes("shl.b32 %r2, tid, 4;",
                    "ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r2];"),
             4u);
+  // 16 bytes from one address, from one for each pair of lanes, or each second
+  // lane: two. One of all lanes disagrees: four again. 8 bytes: one.
+  const char *load = "ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r2];";
+  EXPECT_EQ(passes("mov.u32 %r2, 0;", load), 2u);
+  EXPECT_EQ(passes("shr.u32 %r2, tid, 1;\nshl.b32 %r2, %r2, 4;", load), 2u);
+  EXPECT_EQ(passes("and.b32 %r2, tid, 1;\nshl.b32 %r2, %r2, 4;", load), 2u);
+  EXPECT_EQ(passes("setp.eq.u32 %p1, tid, 9;\nselp.u32 %r2, 16, 0, %p1;", load),
+            4u);
+  EXPECT_EQ(passes("mov.u32 %r2, 0;", "ld.shared.v2.b32 {%r5, %r6}, [%r2];"),
+            1u);
+  // Stores are not shared: lanes write one after the other.
+  o = s.run("mov.u32 %r1, buffer;\nst.shared.v4.b32 [%r1], {%r5, %r5, %r5, "
+            "%r5};\nst.global.b32 [at], %r5;");
+  EXPECT_EQ(of(o.result.profile, "st.shared", 0).passes, 4u);
 }
 
 TEST(Profile, WaitsAndSignals) {
