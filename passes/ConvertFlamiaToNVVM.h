@@ -120,6 +120,10 @@ public:
   Value fromElements(llvm::ArrayRef<Value> elements);
   /// A vector of the elements, also for one element.
   Value vectorOf(llvm::ArrayRef<Value> elements);
+  /// A vector of equal elements.
+  Value splatOf(Value element, int64_t size) {
+    return op<mlir::vector::BroadcastOp>(vec(size, element.getType()), element);
+  }
 
   Value intToPtr(Value address, unsigned space) {
     return op<mlir::LLVM::IntToPtrOp>(ptr(space), address);

@@ -152,8 +152,9 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   auto roundWord = [this, type](ArrayRef<Value> row, Value factor,
                                 Value isFinite, int64_t word) {
     SmallVector<Value> part(row.slice(4 * word, 4));
-    for (Value &value : part)
-      value = e.op<arith::MulFOp>(value, factor);
+    // As a vector, for LLVM to multiply pairs.
+    Value scaled = e.op<arith::MulFOp>(e.vectorOf(part), e.splatOf(factor, 4));
+    llvm::copy(e.elements(scaled), part.begin());
     Value packed = e.elements(pack(part, type.getElementType()))[0];
     return e.select(isFinite, packed, e.c32(0));
   };

@@ -569,8 +569,24 @@ void KernelLowering::lowerMask(MaskOp op) {
   Value masked =
       e.cF32(op.getZero() ? 0.0f : -std::numeric_limits<float>::infinity());
   SmallVector<Value> elements = e.elements(get(op.getSource()));
+  // Two bounds of few columns are one word of bits: half the instructions.
+  Value bits;
+  if (high && low && tile.cols < 32) {
+    auto below = [&](Value end) {
+      Value here = e.op<arith::MaxSIOp>(e.addC(end, -offset), e.c32(0));
+      return e.op<arith::ShLIOp>(e.c32(-1),
+                                 e.op<arith::MinSIOp>(here, e.c32(tile.cols)));
+    };
+    bits =
+        e.inPlace(e.andi(below(low), e.xori(below(high), e.c32(-1)))).front();
+    high = low = Value();
+  }
   for (auto [c, x] : llvm::enumerate(elements)) {
     Value index = e.c32(offset + int64_t(c));
+    if (bits)
+      x = e.select(e.cmp(arith::CmpIPredicate::ne,
+                         e.andi(bits, e.c32(int64_t(1) << c)), e.c32(0)),
+                   x, masked);
     if (high)
       x = e.select(e.cmp(arith::CmpIPredicate::sgt, high, index), x, masked);
     if (low)
