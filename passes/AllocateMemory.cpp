@@ -77,7 +77,7 @@ int64_t barrierBytes(KernelOp kernel) {
 int64_t alignmentOf(BufferType type) {
   if (type.getSpace() == Space::Tmem)
     return type.getLayout() == Layout::Scales ? 4 : 32;
-  return type.getLayout() == Layout::Scales ? 128 : 1024;
+  return type.getLayout() == Layout::Operand ? 1024 : 128;
 }
 
 int64_t sizeOf(AllocOp alloc) {
@@ -357,7 +357,8 @@ struct AllocateMemoryPass
     for (auto &[op, buffers] : rings) {
       auto channel = cast<ChannelOp>(op);
       int64_t slots = channel.getSlots(), bytes = 0;
-      if (slots < (isFull ? 2 : 3) ||
+      auto least = channel->getAttrOfType<IntegerAttr>(kMinSlots);
+      if (slots < (isFull ? 2 : 3) || (least && slots <= least.getInt()) ||
           llvm::any_of(
               buffers,
               [](AllocOp alloc) { return alloc.getOffset().has_value(); }))

@@ -332,6 +332,8 @@ private:
   void lowerExpect(tcgen::ExpectOp op);
   LogicalResult lowerTmaLoad(tcgen::TmaLoadOp op);
   LogicalResult lowerBulkLoad(tcgen::BulkLoadOp op);
+  LogicalResult lowerLineLoad(tcgen::BulkLoadOp op);
+  LogicalResult lowerReadLine(tcgen::ReadOp op);
   void lowerDrain();
 
   //===--- Products and tensor memory: ConvertFlamiaToNVVMProducts.cpp ----===//

@@ -276,8 +276,33 @@ LogicalResult KernelLowering::lowerTmaLoad(tcgen::TmaLoadOp op) {
   return success();
 }
 
+/// A row that lies in shared memory as in global memory.
+LogicalResult KernelLowering::lowerLineLoad(tcgen::BulkLoadOp op) {
+  auto type = cast<tcgen::BufferType>(op.getBuffer().getType());
+  Value source = op.getSource();
+  auto memref = cast<MemRefType>(source.getType());
+  if (!isa<BlockArgument>(source) || !memref.getLayout().isIdentity())
+    return unsupported(op, "expected a row-major kernel argument, but got ")
+           << memref;
+  params[cast<BlockArgument>(source).getArgNumber()].read = true;
+  SmallVector<Value> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(i64(index));
+  indices.push_back(e.c64(0));
+  Value full = barrier(channels[op.getChannel()].fullOffset, get(op.getSlot()));
+  Value target = smemAddress(op.getBuffer(), get(op.getSlot()));
+  issue([&] {
+    NVVM::CpAsyncBulkGlobalToSharedClusterOp::create(
+        e.b, e.loc, e.intToPtr(target, Shared), globalPointer(source, indices),
+        full, e.c32(type.getSlotSize()), Value(), Value());
+  });
+  return success();
+}
+
 LogicalResult KernelLowering::lowerBulkLoad(tcgen::BulkLoadOp op) {
   auto type = cast<tcgen::BufferType>(op.getBuffer().getType());
+  if (type.getLayout() == tcgen::Layout::Line)
+    return lowerLineLoad(op);
   Value source = op.getSource();
   auto memref = cast<MemRefType>(source.getType());
   bool hasAtoms = isa<Float8E4M3FNType>(memref.getElementType());

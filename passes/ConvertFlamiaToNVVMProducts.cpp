@@ -235,8 +235,31 @@ std::pair<Value, Value> KernelLowering::swizzledRow(BufferType type,
   return {address, flip};
 }
 
+/// All threads read the same words.
+LogicalResult KernelLowering::lowerReadLine(tcgen::ReadOp op) {
+  TileInfo tile = tileInfo(op.getType());
+  // ptxas hoists loads from shared memory over everything but this.
+  if (tmemColumns > 0)
+    NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::LOAD);
+  int64_t bytes = tile.element.getIntOrFloatBitWidth() / 8;
+  Value address = smemAddress(op.getBuffer(), get(op.getSlot()));
+  SmallVector<Value> words;
+  for (int64_t byte = 0; byte < tile.cols * bytes; byte += 16) {
+    Value at = e.addC(address, int64_t(op.getCol()) * bytes + byte);
+    words.append(e.elements(
+        e.op<LLVM::LoadOp>(e.vec(4, e.i32()), e.intToPtr(at, Shared), 16)));
+  }
+  if (!tile.isPacked())
+    for (Value &word : words)
+      word = e.bitcast(word, tile.element);
+  set(op.getResult(), e.vectorOf(words));
+  return success();
+}
+
 LogicalResult KernelLowering::lowerRead(tcgen::ReadOp op) {
   auto type = cast<BufferType>(op.getBuffer().getType());
+  if (type.getLayout() == tcgen::Layout::Line)
+    return lowerReadLine(op);
   TileInfo tile = tileInfo(op.getType());
   if (type.getRows() != 128 || type.getRows() != tile.rows ||
       type.getElementType() != tile.element ||

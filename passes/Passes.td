@@ -397,12 +397,16 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
     | vector code, right operand | shared memory | threads |
     | accumulator that both change | one buffer in tensor memory that changes hands | both |
 
-    A product that needs only loads, followed in its loop by others that wait for vector
-    code, is issued one iteration ahead (rule R4 of docs/dialect-tcgen.md). With one role for
-    everything the same happens in program order, and every step is waited for. Where shared
-    or tensor memory could not hold all buffers, values of one shape that follow each other
-    take turns in one. In kernels without products, loads of one shape in loops that follow
-    each other share a ring: it stays full from one loop to the next.
+    A product that needs only loads is issued before those of its block that wait for vector
+    code, and, followed in its loop by such, one iteration ahead (rule R4 of
+    docs/dialect-tcgen.md). This needs more memory; where a trial shows that there is not
+    enough, products are issued in program order, with a remark. Loads of one shape that only
+    products use share a ring from one loop to the next where rings would not fit otherwise.
+    With one role for everything the same happens in program order, and every step is waited
+    for. Where shared or tensor memory could not hold all buffers, values of one shape that
+    follow each other take turns in one. In kernels without products, loads of one shape in loops that follow
+    each other share a ring: it stays full from one loop to the next. A column vector that lies
+    where scales loaded beside it lie is a bulk copy into shared memory.
 
     Needs `flamia-assign-roles`. What it cannot do is an error that says so; an accumulator
     that cannot stay in tensor memory passes through registers, with a remark. Numbers do not

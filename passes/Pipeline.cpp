@@ -10,6 +10,8 @@
 #include "passes/Roles/Crossings.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace flamia {
@@ -41,7 +43,69 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     eraseDeadCode(kernel);
     if (failed(checkStores(kernel)))
       return failure();
+    if (!mayIssueAhead(kernel))
+      return plan(kernel, Order::Program).first;
+    // Early products need more memory. Whether there is enough, and whether the
+    // roles still meet, is tried.
+    std::string reason;
+    for (Order order : {Order::Ahead, Order::AheadInTurns}) {
+      OwningOpRef<KernelOp> trial = kernel.clone();
+      reason.clear();
+      switch (tryAhead(*trial, order, reason)) {
+      case Trial::Same:
+        return plan(kernel, Order::Program).first;
+      case Trial::Fits:
+        moveProductsUp(kernel);
+        return plan(kernel, order).first;
+      case Trial::Fails:
+        break;
+      }
+    }
+    kernel.emitRemark("products are issued in program order, not as early as "
+                      "possible: that ")
+        << reason;
+    return plan(kernel, Order::Program).first;
+  }
 
+  /// How products follow each other: as early as possible, each result with
+  /// columns of its own or in turns; or in program order.
+  enum class Order { Ahead, AheadInTurns, Program };
+
+  /// Products have a role of their own, which serves one work item.
+  static bool mayIssueAhead(KernelOp kernel) {
+    bool found = false, hasSlots = false;
+    kernel.walk([&](Operation *op) {
+      found |= isa<DotOp>(op) && roleOf(op) == kMmaRole;
+      hasSlots |= slotOf(op).has_value();
+    });
+    return found && !hasSlots;
+  }
+
+  enum class Trial { Same, Fits, Fails };
+  Trial tryAhead(KernelOp trial, Order order, std::string &reason) {
+    ScopedDiagnosticHandler handler(&getContext(), [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+          reason.empty())
+        reason = diagnostic.str();
+      return success();
+    });
+    bool moved = moveProductsUp(trial);
+    auto [planned, differs] = plan(trial, order);
+    if (succeeded(planned) && !moved && !differs)
+      return Trial::Same;
+    PassManager rest(&getContext(), KernelOp::getOperationName());
+    rest.enableVerifier(false);
+    rest.addPass(createCanonicalizerPass());
+    rest.addPass(createCSEPass());
+    rest.addPass(createSplitColumnsPass());
+    rest.addPass(createAllocateMemoryPass());
+    return succeeded(planned) && succeeded(rest.run(trial)) ? Trial::Fits
+                                                            : Trial::Fails;
+  }
+
+  /// Turns the program into roles. Also returns whether issuing products early
+  /// made a difference.
+  std::pair<LogicalResult, bool> plan(KernelOp kernel, Order order) {
     Block &body = kernel.getBody().front();
     SmallVector<Operation *> original;
     for (Operation &op : body.without_terminator())
@@ -50,17 +114,19 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     Accumulators accumulators(kernel);
     OpBuilder builder = OpBuilder::atBlockBegin(&body);
     CrossingPlanner planner(kernel, accumulators, builder, maxStages);
+    if (order != Order::Program)
+      planner.issueAhead(/*inTurns=*/order == Order::AheadInTurns);
     if (failed(planner.plan()))
-      return failure();
+      return {failure(), false};
     for (auto &[name, role] : planner.getRoles())
       if (failed(role.mark()))
-        return failure();
+        return {failure(), false};
 
     builder.setInsertionPoint(body.getTerminator());
     for (auto &[name, role] : planner.getRoles())
       if (role.isUsed())
         writeRole(builder, kernel, role, original);
-    return eraseOriginal(original);
+    return {eraseOriginal(original), planner.isAhead()};
   }
 
   static void eraseDeadCode(KernelOp kernel) {

@@ -68,7 +68,7 @@ public:
       if (segment.acquire)
         setPlace(segment.acquire);
       for (Operation *op : segment.ops)
-        if (isa<ReadOp>(op))
+        if (isa<ReadOp>(op) && !isLineRead(op))
           emitWhole(op);
       setPlace(segment.end);
     }
@@ -108,7 +108,8 @@ private:
     auto known = widths.find(op);
     if (known != widths.end())
       return known->second;
-    bool isWide = isa<ReadOp, QuantizeOp, WriteOp, Exp2Op>(op);
+    bool isWide =
+        isa<ReadOp, QuantizeOp, WriteOp, Exp2Op>(op) && !isLineRead(op);
     for (Value operand : op->getOperands())
       if (Operation *source = operand.getDefiningOp();
           source && inSegment.contains(source) && !isa<ReadOp>(source))

@@ -13,7 +13,8 @@ def Tcgen_Space : I32EnumAttr<"Space", "memory of a buffer", [
 def Tcgen_Layout : I32EnumAttr<"Layout", "layout of a buffer", [
     I32EnumAttrCase<"Operand", 0, "operand">,
     I32EnumAttrCase<"Scales", 1, "scales">,
-    I32EnumAttrCase<"Lanes", 2, "lanes">]> {
+    I32EnumAttrCase<"Lanes", 2, "lanes">,
+    I32EnumAttrCase<"Line", 3, "line">]> {
   let cppNamespace = "::flamia::tcgen";
 }
 

@@ -157,23 +157,32 @@ LogicalResult TmaLoadOp::verify() {
 
 LogicalResult BulkLoadOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
-  if (failed(checkKind(*this, "buffer", getBuffer().getType(),
-                       {{Space::Smem, Layout::Scales}})))
+  BufferType buffer = getBuffer().getType();
+  if (failed(checkKind(
+          *this, "buffer", buffer,
+          {{Space::Smem, Layout::Scales}, {Space::Smem, Layout::Line}})))
     return failure();
+  bool isLine = buffer.getLayout() == Layout::Line;
+  if (isLine &&
+      (source.getRank() < 2 || source.getShape().back() != buffer.getCols()))
+    return emitOpError("expected a source of rows of ")
+           << buffer.getCols() << " elements, but got " << source;
   // NVFP4: all atoms of a row group's tile follow each other.
-  bool isNvfp4 = isa<Float8E4M3FNType>(getBuffer().getType().getElementType());
-  int64_t atoms = llvm::divideCeil(getBuffer().getType().getCols(), 4);
-  if (source.getRank() != (isNvfp4 ? 4 : 3) ||
-      source.getShape().back() != 512 ||
-      (isNvfp4 && source.getDimSize(2) != atoms))
+  bool isNvfp4 = !isLine && isa<Float8E4M3FNType>(buffer.getElementType());
+  int64_t atoms = llvm::divideCeil(buffer.getCols(), 4);
+  if (!isLine && (source.getRank() != (isNvfp4 ? 4 : 3) ||
+                  source.getShape().back() != 512 ||
+                  (isNvfp4 && source.getDimSize(2) != atoms)))
     return emitOpError("expected a source of atoms, ?x?x")
            << (isNvfp4 ? std::to_string(atoms) + "x" : "") << "512, but got "
            << source;
-  if (getIndices().size() != 2)
-    return emitOpError("expected 2 indices, but got ") << getIndices().size();
-  if (source.getElementType() != getBuffer().getType().getElementType())
+  int64_t indices = isNvfp4 ? 2 : source.getRank() - 1;
+  if (static_cast<int64_t>(getIndices().size()) != indices)
+    return emitOpError("expected ")
+           << indices << " indices, but got " << getIndices().size();
+  if (source.getElementType() != buffer.getElementType())
     return emitOpError("expected a buffer of ")
-           << source.getElementType() << ", but got " << getBuffer().getType();
+           << source.getElementType() << ", but got " << buffer;
   return success();
 }
 
@@ -270,9 +279,10 @@ LogicalResult MmaOp::verify() {
 LogicalResult ReadOp::verify() {
   BufferType buffer = getBuffer().getType();
   auto tile = cast<RankedTensorType>(getResult().getType());
-  if (failed(checkKind(
-          *this, "buffer", buffer,
-          {{Space::Tmem, Layout::Lanes}, {Space::Smem, Layout::Operand}})))
+  if (failed(checkKind(*this, "buffer", buffer,
+                       {{Space::Tmem, Layout::Lanes},
+                        {Space::Smem, Layout::Operand},
+                        {Space::Smem, Layout::Line}})))
     return failure();
   return checkColumns(*this, buffer, tile, getCol());
 }

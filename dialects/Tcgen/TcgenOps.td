@@ -201,16 +201,19 @@ def TmaLoadOp : Tcgen_Op<"tma_load", [AttrSizedOperandSegments, MemoryEffects<[M
 }
 
 def BulkLoadOp : Tcgen_Op<"bulk_load", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "loads scale atoms into a slot";
+  let summary = "loads scale atoms or a row into a slot";
   let description = [{
     `cp.async.bulk` of all atoms of the slot from `source[indices]` on (`[tiles, heads, 512]`;
-    f8E4M3FN: `[tiles, heads, atoms, 512]`).
+    f8E4M3FN: `[tiles, heads, atoms, 512]`), or of the row `source[indices]` into a line. What is
+    loaded must lie inside the tensor.
 
     Example:
 
     ```mlir
     tcgen.bulk_load %q_scale[%tile, %head], %buf[%slot] signals %ch
       : memref<?x?x512xf8E8M0FNU>, !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+    tcgen.bulk_load %bias[%tile, %head], %line[%slot] signals %ch
+      : memref<?x?x128xf32>, !tcgen.buffer<smem, line, 1 x 1x128xf32>
     ```
   }];
   let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
@@ -298,14 +301,15 @@ def MmaOp : Tcgen_Op<"mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, M
 def ReadOp : Tcgen_Op<"read", [MemoryEffects<[MemRead]>]> {
   let summary = "reads a tile from a slot into registers";
   let description = [{
-    `tcgen05.ld.32x32b` and `wait::ld` (tmem), or `ld.shared` of the swizzled row (smem). With
-    `col` the tile is that of the columns from there on.
+    `tcgen05.ld.32x32b` and `wait::ld` (tmem), or `ld.shared` of the swizzled row or of the line
+    that all threads read (smem). With `col` the tile is that of the columns from there on.
 
     Examples:
 
     ```mlir
     %t = tcgen.read %s[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
     %u = tcgen.read %s[%c0] col 32 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x32xf32>
+    %b = tcgen.read %line[%c0] : !tcgen.buffer<smem, line, 1 x 1x128xf32> -> tensor<1x128xf32>
     ```
   }];
   let arguments = (ins Tcgen_BufferType:$buffer, Index:$slot, DefaultValuedAttr<I64Attr, "0">:$col);

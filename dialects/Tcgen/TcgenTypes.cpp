@@ -58,8 +58,9 @@ Type BufferType::parse(AsmParser &parser) {
   auto spaceKind = symbolizeSpace(space);
   auto layoutKind = symbolizeLayout(layout);
   if (!spaceKind || !layoutKind || shape.size() != 2) {
-    parser.emitError(loc, "expected <smem|tmem, operand|scales|lanes, SLOTS x "
-                          "ROWSxCOLSxELEMENT>");
+    parser.emitError(loc,
+                     "expected <smem|tmem, operand|scales|lanes|line, SLOTS x "
+                     "ROWSxCOLSxELEMENT>");
     return {};
   }
   return parser.getChecked<BufferType>(loc, parser.getContext(), *spaceKind,
@@ -83,13 +84,17 @@ LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected an integer or floating-point element, but "
                           "got "
                        << elementType;
-  if ((layout == Layout::Operand && space != Space::Smem) ||
+  if (((layout == Layout::Operand || layout == Layout::Line) &&
+       space != Space::Smem) ||
       (layout == Layout::Lanes && space != Space::Tmem))
     return emitError() << "layout " << stringifyLayout(layout)
                        << " does not exist in " << stringifySpace(space);
   int64_t bits = elementType.getIntOrFloatBitWidth();
   if (layout == Layout::Scales && bits != 8)
     return emitError() << "expected scales of 8 bits, but got " << elementType;
+  if (layout == Layout::Line && (rows != 1 || cols * bits % 128 != 0))
+    return emitError() << "expected one row of whole 16 bytes, but got " << rows
+                       << "x" << cols << "x" << elementType;
   if (layout == Layout::Lanes && (rows > 128 || cols * bits % 32 != 0))
     return emitError()
            << "expected at most 128 rows of whole 32-bit columns in "

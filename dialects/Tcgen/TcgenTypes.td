@@ -17,6 +17,7 @@ def Tcgen_BufferType : TypeDef<Tcgen_Dialect, "Buffer"> {
     |---|---|---|
     | smem, operand | the tile as TMA writes it: slabs of `span` = min(128, row bytes) bytes a row, swizzled by span, slab k at k * rows * span | rows * row bytes |
     | smem, scales | 128x4 scale atoms of 512 bytes; ROWS x COLS counts scales: ROWS operand rows (padded to 128), COLS blocks of 32 elements (NVFP4: 16; padded to 4); atom (i, j) of row group i and block group j at 512 * (j * ceil(ROWS/128) + i) | 512 * ceil(ROWS/128) * ceil(COLS/4) bytes |
+    | smem, line | one row of whole 16 bytes as it lies in global memory; every thread of a role may read it | row bytes |
     | tmem, lanes | row = lane, 32-bit accumulators or packed operand A elements | COLS * element bits / 32 columns |
     | tmem, scales | each atom as `tcgen05.cp.32x128b.warpx4` leaves it | 4 columns an atom, same order |
   }];

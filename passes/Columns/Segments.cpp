@@ -92,6 +92,20 @@ static Operation *firstUse(Value value) {
   return first;
 }
 
+bool flamia::isLineRead(Operation *op) {
+  auto read = dyn_cast<ReadOp>(op);
+  return read && read.getBuffer().getType().getLayout() == Layout::Line;
+}
+
+/// The release of what a line's read reads.
+static ReleaseOp releaseOf(ReadOp read) {
+  for (Operation *user : read.getSlot().getUsers())
+    if (auto release = dyn_cast<ReleaseOp>(user);
+        release && release->getBlock() == read->getBlock())
+      return release;
+  return {};
+}
+
 void flamia::sinkLines(RoleOp role) {
   SmallVector<Operation *> lines;
   role.walk([&](Operation *op) {
@@ -99,7 +113,7 @@ void flamia::sinkLines(RoleOp role) {
         op->getNumOperands() > 0 && !isa<FullOp>(op) &&
         columnsOf(op->getResult(0).getType()) > kChunk &&
         getTileShape(op->getResult(0).getType()).first == 1 &&
-        (isa<LoadOp>(op) || isMemoryEffectFree(op)))
+        (isa<LoadOp>(op) || isLineRead(op) || isMemoryEffectFree(op)))
       lines.push_back(op);
   });
   // Users first: what they use follows them.
@@ -117,6 +131,10 @@ void flamia::sinkLines(RoleOp role) {
     if (stored && isa<LoadOp>(op))
       continue;
     op->moveBefore(use);
+    if (isLineRead(op))
+      if (ReleaseOp release = releaseOf(cast<ReadOp>(op));
+          release && release->isBeforeInBlock(op))
+        release->moveAfter(op);
     for (Operation *user : op->getResult(0).getUsers())
       if (isa<BroadcastOp>(user) && user->getBlock() == op->getBlock())
         user->moveAfter(op);
@@ -236,8 +254,10 @@ private:
       bool isCarried = false;
       for (Operation *op : segment.ops) {
         most = std::max({most, before[op], after[op]});
-        if (isa<ReadOp>(op))
+        if (isa<ReadOp>(op) && !isLineRead(op))
           chunks += registersOf(op->getResult(0));
+        else if (isa<ReadOp>(op))
+          chunks += kChunk; // two steps of sixteen columns
         else if (isa<LoadOp>(op))
           chunks += 2 * std::min(kChunk, registersOf(op->getResult(0)));
         isCarried |= carried.contains(op);

@@ -41,8 +41,12 @@ struct Segment {
   bool readsFirst = false;
 };
 
-/// Moves loads of column vectors, and arithmetic on them, to where they are
-/// used.
+/// Whether the operation reads a column vector from shared memory. It is read
+/// where its columns are needed, as those in global memory are loaded.
+bool isLineRead(mlir::Operation *op);
+
+/// Moves loads and reads of column vectors, and arithmetic on them, to where
+/// they are used.
 void sinkLines(tcgen::RoleOp role);
 
 /// The most 32-bit registers of a thread that tiles take at any point.

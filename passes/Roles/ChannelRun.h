@@ -20,6 +20,10 @@
 
 namespace flamia {
 
+/// Attribute of a channel: its ring must have so many slots, because products
+/// hold one while they wait for the next.
+constexpr llvm::StringLiteral kMinSlots = "tcgen.min_slots";
+
 class ChannelRun {
 public:
   /// Runs a kernel of roles. A cyclic wait, a lost signal or a wrong number of

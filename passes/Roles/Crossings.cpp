@@ -168,17 +168,20 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
 
     if (consumer.vector.first) {
       role.supply(value);
-      role.before(
-          consumer.vector.first, StepOrder::Read,
-          [=](OpBuilder &b, RoleState &state) {
-            if (waitsWhereRead)
-              wait(b, state);
-            Value slot = state.consumed.lookup(channel);
-            Value tile =
-                tcgen::ReadOp::create(b, loc, value.getType(), buffer, slot);
-            state.values.map(value, tile);
-            tcgen::ReleaseOp::create(b, loc, channel, slot, Agent::Threads);
-          });
+      Step read = [=](OpBuilder &b, RoleState &state) {
+        if (waitsWhereRead)
+          wait(b, state);
+        Value slot = state.consumed.lookup(channel);
+        Value tile =
+            tcgen::ReadOp::create(b, loc, value.getType(), buffer, slot);
+        state.values.map(value, tile);
+        tcgen::ReleaseOp::create(b, loc, channel, slot, Agent::Threads);
+      };
+      // Waiting for a line in the midst of vector code would part it.
+      if (waitsWhereRead && isLineLoad(producer))
+        role.after(producer, StepOrder::Read, read);
+      else
+        role.before(consumer.vector.first, StepOrder::Read, read);
     }
     if (forMma)
       role.after(consumer.mma.last, StepOrder::Release,
@@ -470,6 +473,7 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
     return success();
   }
   Value channel = turn ? turn->channel : createChannel(loc, 1, 1, kVectorWarps);
+  freshChannels[dot] = channel;
   Consumers consumers = consumersOf(dot.getResult());
   if (!consumers.empty())
     takeTurn(turn, buffer, channel, vectorName,
@@ -490,46 +494,6 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
   });
   planConsumers(dot.getResult(), consumers, dot, mmaRole, channel, buffer);
   return success();
-}
-
-/// Rule R4. A product whose operands do not come from vector code of the same
-/// iteration need not wait for it: it follows the last product of the iteration
-/// before. Where buffers of one work item take turns, the product waits for its
-/// turn anyway, and one in front of the loop would keep a buffer from being
-/// shared.
-void CrossingPlanner::planRotation() {
-  if (mmaRole == kVectorRole || (takesTurns && !hasSlots))
-    return;
-  llvm::DenseSet<Operation *> fresh;
-  for (const Web &web : accumulators.getWebs())
-    if (web.isFresh())
-      fresh.insert(web.dots[0]);
-  auto isLocal = [&](OpOperand &use, scf::ForOp loop, DotOp dot) {
-    Value root = lookThroughTransposes(use.get()).value;
-    if (!loop->isAncestor(blockOf(root)->getParentOp()))
-      return true;
-    auto views = loadViews.find(root);
-    return views != loadViews.end() &&
-           llvm::all_of(*views->second, [&](Value view) {
-             return llvm::all_of(
-                 usesThroughTransposes(view), [&](OpOperand *other) {
-                   return other->getOwner() == dot ||
-                          (hasSlots && fresh.contains(other->getOwner()));
-                 });
-           });
-  };
-  kernel.walk([&](scf::ForOp loop) {
-    SmallVector<DotOp> ahead;
-    for (DotOp dot : loop.getBody()->getOps<DotOp>()) {
-      if (fresh.contains(dot) && isLocal(dot.getAMutable(), loop, dot) &&
-          isLocal(dot.getBMutable(), loop, dot)) {
-        ahead.push_back(dot);
-        continue;
-      }
-      rotate(loop, ahead);
-      break;
-    }
-  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -571,7 +535,7 @@ LogicalResult CrossingPlanner::plan() {
     mmaRole = roleOf(firstDot);
   if (failed(planLoads(tileLoads)))
     return failure();
-  takesTurns = countColumns() > 512;
+  takesTurns = mayTakeTurns && countColumns() > 512;
   for (const Web &web : accumulators.getWebs())
     if (failed(planWeb(web)))
       return failure();

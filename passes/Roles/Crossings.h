@@ -43,14 +43,28 @@ struct OperandBuffer {
   mlir::Value channel;
 };
 
+/// Moves products of innermost loops that need no vector code up, before those
+/// that do. Returns true if it moved any.
+bool moveProductsUp(KernelOp kernel);
+
 class CrossingPlanner {
 public:
   /// `builder` stands where buffers and channels are to be created.
   CrossingPlanner(KernelOp kernel, const Accumulators &accumulators,
                   mlir::OpBuilder &builder, int64_t maxStages);
 
+  /// Issues products as early as their buffers allow (Ahead.cpp), which is
+  /// earlier when their results do not take turns in one.
+  void issueAhead(bool inTurns) {
+    issuesAhead = true;
+    mayTakeTurns = inTurns;
+  }
+
   /// Plans the whole kernel.
   mlir::LogicalResult plan();
+
+  /// Whether issueAhead made a difference.
+  bool isAhead() const { return placesAhead; }
 
   /// Roles in the order of their warps; unused ones included.
   llvm::MapVector<llvm::StringRef, RoleBuilder> &getRoles() { return roles; }
@@ -108,11 +122,16 @@ private:
   struct Ring {
     mlir::Value payload, channel;
     mlir::Operation *load, *firstUse;
+    /// Where products alone use it, the last that does.
+    mlir::Operation *lastProduct;
   };
   mlir::LogicalResult planLoads(llvm::ArrayRef<mlir::Operation *> tileLoads);
   mlir::LogicalResult checkLoad(mlir::Operation *load);
   LoadGroups groupLoads(llvm::ArrayRef<mlir::Operation *> tileLoads);
-  Ring createRing(mlir::Operation *load, const Consumers &consumers);
+  int64_t slotsOf(const LoadGroup &group);
+  static mlir::Operation *lastProductOf(const Consumers &consumers);
+  bool areConsecutive(const Ring &ring, const LoadGroup &group);
+  Ring createRing(const LoadGroup &group, int64_t slots);
   bool areAlike(mlir::Operation *last, mlir::Operation *load);
   /// Whether `load` may follow the ring's last load in its slots.
   bool canShare(const Ring &ring, mlir::Operation *load,
@@ -130,6 +149,13 @@ private:
   mlir::LogicalResult planDot(DotOp dot, const Web &web, mlir::Value buffer,
                               mlir::Value channel);
   mlir::LogicalResult planWeb(const Web &web);
+  // Products ahead of their turn (Ahead.cpp).
+  bool isFreshProduct(DotOp dot) const { return freshChannels.contains(dot); }
+  bool isReady(mlir::OpOperand &use, mlir::scf::ForOp loop,
+               llvm::SetVector<mlir::Value> &carried);
+  bool takesLaterTurn(DotOp dot);
+  mlir::Operation *placeOfNext(DotOp dot, mlir::scf::ForOp loop,
+                               llvm::ArrayRef<DotOp> ahead);
   void planRotation();
 
   // Several work items in one CTA (Slots.cpp).
@@ -157,6 +183,9 @@ private:
   /// The values that share a load's payload, itself included.
   llvm::DenseMap<mlir::Value, std::shared_ptr<llvm::SmallVector<mlir::Value>>>
       loadViews;
+  bool issuesAhead = false, placesAhead = false, mayTakeTurns = true;
+  /// Channels of the products that start from zero and are carried nowhere.
+  llvm::MapVector<mlir::Operation *, mlir::Value> freshChannels;
   bool takesTurns = false;
   std::vector<Turn> turns;
   /// By value, whether it is the left operand, and whether scales run along

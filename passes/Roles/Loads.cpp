@@ -1,9 +1,10 @@
 //===- Loads.cpp - Rings of tile loads ------------------------------------===//
 //
 // Each tile load gets a ring of its own: several slots inside loops. Where
-// shared memory cannot hold even one slot of each, loads of one shape that only
-// vector code reads follow each other through one ring; so do the loads of
-// loops that follow each other, in kernels without products.
+// shared memory cannot hold all of them, loads of one shape for products follow
+// each other through one ring from one loop to the next; where it cannot hold
+// even one slot of each, so do loads that only vector code reads; so do the
+// loads of loops that follow each other, in kernels without products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,6 +47,8 @@ LogicalResult flamia::checkImage(Operation *op, Type tile) {
 
 LogicalResult CrossingPlanner::checkLoad(Operation *load) {
   Value value = load->getResult(0);
+  if (isLineLoad(load))
+    return success();
   if (failed(checkImage(load, value.getType())))
     return failure();
   if (isa<ScaledType>(value.getType()))
@@ -56,26 +59,56 @@ LogicalResult CrossingPlanner::checkLoad(Operation *load) {
   return success();
 }
 
-CrossingPlanner::Ring CrossingPlanner::createRing(Operation *load,
-                                                  const Consumers &consumers) {
+/// Slots of a ring that no memory limits.
+int64_t CrossingPlanner::slotsOf(const LoadGroup &group) {
+  Operation *load = group.loads.back();
+  bool sameRole = llvm::any_of(group.consumers, [&](auto &entry) {
+    return entry.first == roleOf(load);
+  });
+  if (!load->getParentOfType<scf::ForOp>() || sameRole)
+    return 1;
+  // Vector code is done with a line long before the next but one.
+  return isLineLoad(load) ? std::min<int64_t>(maxStages, 2) : maxStages;
+}
+
+/// The last product that uses a load's slot, where only products do.
+Operation *CrossingPlanner::lastProductOf(const Consumers &consumers) {
+  if (consumers.size() != 1 || consumers.front().second.vector.first)
+    return nullptr;
+  return consumers.front().second.any.last;
+}
+
+CrossingPlanner::Ring CrossingPlanner::createRing(const LoadGroup &group,
+                                                  int64_t slots) {
+  Operation *load = group.loads.back();
   Value value = load->getResult(0);
   Location loc = load->getLoc();
   int64_t releases = 0;
-  bool sameRole = false;
-  for (auto &[name, consumer] : consumers) {
+  for (auto &[name, consumer] : group.consumers)
     releases += (consumer.mma.first ? 1 : 0) +
                 (consumer.vector.first ? kVectorWarps : 0);
-    sameRole |= name == roleOf(load);
-  }
-  int64_t slots =
-      load->getParentOfType<scf::ForOp>() && !sameRole ? maxStages : 1;
   auto [rows, cols] = getTileShape(value.getType());
 
   Ring ring;
-  ring.payload = createBuffer(loc, tcgen::Space::Smem, tcgen::Layout::Operand,
+  ring.payload = createBuffer(loc, tcgen::Space::Smem,
+                              isLineLoad(load) ? tcgen::Layout::Line
+                                               : tcgen::Layout::Operand,
                               slots, rows, cols, elementOf(value.getType()));
   ring.channel = createChannel(loc, slots, 1, releases);
   return ring;
+}
+
+/// Whether the load may follow the ring's last one in its slots though control
+/// flow lies between them: products are done with the one before they, and the
+/// loads, come to the other. Both ends of the channel meet them in this order.
+bool CrossingPlanner::areConsecutive(const Ring &ring, const LoadGroup &group) {
+  Operation *last = ring.load, *load = group.loads.back();
+  Type a = last->getResult(0).getType(), b = load->getResult(0).getType();
+  return ring.lastProduct && lastProductOf(group.consumers) &&
+         group.consumers.front().first == roleOf(ring.lastProduct) &&
+         roleOf(last) == roleOf(load) && last->getBlock() != load->getBlock() &&
+         elementOf(a) == elementOf(b) && getTileShape(a) == getTileShape(b) &&
+         comesBefore(ring.lastProduct, load);
 }
 
 /// Source, indices and limit of a load's payload.
@@ -173,23 +206,37 @@ LogicalResult CrossingPlanner::planLoads(ArrayRef<Operation *> tileLoads) {
     if (failed(checkLoad(load)))
       return failure();
   LoadGroups groups = groupLoads(tileLoads);
-  int64_t bytes = 0;
+  // With one slot for each, and with as many as wanted.
+  int64_t bytes = 0, allBytes = 0;
   for (LoadGroup &group : groups) {
     Type tile = group.loads[0]->getResult(0).getType();
     auto [rows, cols] = getTileShape(tile);
-    bytes += rows * cols * elementOf(tile).getIntOrFloatBitWidth() / 8;
+    int64_t size = rows * cols * elementOf(tile).getIntOrFloatBitWidth() / 8;
+    bytes += size;
+    allBytes += size * slotsOf(group);
   }
+  bool isShort = allBytes > kImageBytes && !hasSlots;
   std::vector<Ring> rings;
-  for (LoadGroup &group : groups) {
+  for (auto [index, group] : llvm::enumerate(groups)) {
     Operation *load = group.loads.back();
     Ring *ring = nullptr;
+    int64_t slots = slotsOf(group);
+    if (isShort) {
+      for (Ring &other : rings)
+        if (areConsecutive(other, group))
+          ring = &other;
+      Ring own{{}, {}, load, nullptr, lastProductOf(group.consumers)};
+      for (LoadGroup &later : llvm::drop_begin(groups, index + 1))
+        if (areConsecutive(own, later))
+          slots = std::max(slots, slotsOf(later));
+    }
     // Kernels without products live from tiles in flight: their rings are as
     // deep as memory allows, and few.
     if (accumulators.getWebs().empty())
       for (Ring &other : rings)
         if (areAlike(other.load, load) && comesAfter(other.load, load))
           ring = &other;
-    if (!ring && bytes > kImageBytes) {
+    if (!ring && bytes > kImageBytes && !isLineLoad(load)) {
       auto later = llvm::find(tileLoads, load);
       for (Ring &other : rings)
         if (canShare(other, load, group.consumers,
@@ -197,9 +244,10 @@ LogicalResult CrossingPlanner::planLoads(ArrayRef<Operation *> tileLoads) {
           ring = &other;
     }
     if (!ring)
-      ring = &rings.emplace_back(createRing(load, group.consumers));
+      ring = &rings.emplace_back(createRing(group, slots));
     ring->load = load;
     ring->firstUse = group.consumers.front().second.any.first;
+    ring->lastProduct = lastProductOf(group.consumers);
     planLoad(group, *ring);
   }
   return success();
@@ -265,8 +313,12 @@ void CrossingPlanner::planLoad(const LoadGroup &group, const Ring &ring) {
         Value slot =
             tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
         tcgen::ExpectOp::create(b, loc, channel, slot, bytes);
-        tcgen::TmaLoadOp::create(b, loc, source, map(indices), limit, payload,
-                                 slot, channel);
+        if (type.getLayout() == tcgen::Layout::Line)
+          tcgen::BulkLoadOp::create(b, loc, source, map(indices.drop_back()),
+                                    payload, slot, channel);
+        else
+          tcgen::TmaLoadOp::create(b, loc, source, map(indices), limit, payload,
+                                   slot, channel);
         for (auto [scaled, smemScales] : scales)
           tcgen::BulkLoadOp::create(b, loc, scaled.getScales(),
                                     map(scaled.getScaleIndices()), smemScales,

@@ -233,18 +233,28 @@ void RoleBuilder::emitNext(OpBuilder &builder, scf::ForOp loop, Operation *last,
   Value next = arith::AddIOp::create(
       builder, loc, state.values.lookup(loop.getInductionVar()),
       state.values.lookup(loop.getStep()));
-  emitRotated(builder, loop, next, ops,
-              /*isLast=*/rotations->second.back().op == ops.back(), state);
+  // What this iteration holds of carried channels is put aside.
+  SmallVector<Value> channels = carried.lookup(loop), current;
+  for (Value channel : channels) {
+    current.push_back(state.consumed.lookup(channel));
+    state.consumed[channel] = state.next.lookup(channel);
+  }
+  bool isLast = rotations->second.back().op == ops.back();
+  emitRotated(builder, loop, next, ops, isLast && channels.empty(), state);
+  for (auto [channel, slot] : llvm::zip(channels, current)) {
+    state.next[channel] = state.consumed.lookup(channel);
+    state.consumed[channel] = slot;
+  }
 }
 
 void RoleBuilder::emitFor(OpBuilder &builder, scf::ForOp loop,
                           RoleState &state) {
   auto lookup = [&](Value value) { return state.values.lookup(value); };
-  SmallVector<unsigned> carried;
+  SmallVector<unsigned> indices;
   SmallVector<Value> inits;
   for (BlockArgument arg : loop.getRegionIterArgs())
     if (needed.contains(arg)) {
-      carried.push_back(arg.getArgNumber() - 1);
+      indices.push_back(arg.getArgNumber() - 1);
       inits.push_back(lookup(loop.getTiedLoopInit(arg)->get()));
     }
   Value lower = lookup(loop.getLowerBound()),
@@ -255,23 +265,34 @@ void RoleBuilder::emitFor(OpBuilder &builder, scf::ForOp loop,
     SmallVector<Operation *> ops;
     for (const Rotation &rotation : rotations->second)
       ops.push_back(rotation.op);
-    emitRotated(builder, loop, lower, ops, /*isLast=*/true, state);
+    emitRotated(builder, loop, lower, ops,
+                /*isLast=*/carried.lookup(loop).empty(), state);
   }
+  SmallVector<Value> channels = carried.lookup(loop);
+  for (Value channel : channels)
+    inits.push_back(state.consumed.lookup(channel));
   auto copy = scf::ForOp::create(
       builder, loop.getLoc(), lower, upper, step, inits,
       [&](OpBuilder &inner, Location loc, Value iv, ValueRange args) {
         state.values.map(loop.getInductionVar(), iv);
-        for (auto [index, arg] : llvm::zip(carried, args))
+        for (auto [index, arg] : llvm::zip(indices, args))
           state.values.map(loop.getRegionIterArg(index), arg);
+        for (auto [channel, arg] :
+             llvm::zip(channels, args.take_back(channels.size())))
+          state.consumed[channel] = arg;
         emitBlock(inner, *loop.getBody(), state);
         SmallVector<Value> yields;
-        for (unsigned index : carried)
+        for (unsigned index : indices)
           yields.push_back(lookup(loop.getYieldedValues()[index]));
         emitNext(inner, loop, nullptr, state);
+        for (Value channel : channels) {
+          yields.push_back(state.next.lookup(channel));
+          state.next.erase(channel);
+        }
         scf::YieldOp::create(inner, loc, yields);
       });
   copy.setUnsignedCmp(loop.getUnsignedCmp());
-  for (auto [index, result] : llvm::zip(carried, copy.getResults()))
+  for (auto [index, result] : llvm::zip(indices, copy.getResults()))
     state.values.map(loop.getResult(index), result);
 }
 

@@ -30,6 +30,9 @@ struct RoleState {
   mlir::IRMapping values;
   /// The slot that the role holds of a channel, as its producer and consumer.
   llvm::MapVector<mlir::Value, mlir::Value> produced, consumed;
+  /// Of channels that are carried (RoleBuilder::carry), the slot that rotated
+  /// products of the next iteration hold.
+  llvm::MapVector<mlir::Value, mlir::Value> next;
 };
 
 /// Writes some operations into a role.
@@ -79,6 +82,12 @@ public:
     isRotated.insert(op);
   }
 
+  /// Rotated products of `loop` wait for a slot of `channel` that others of
+  /// their iteration use too.
+  void carry(mlir::scf::ForOp loop, mlir::Value channel) {
+    carried[loop].push_back(channel);
+  }
+
   /// Finds what the role needs of the program. Fails, with an error, when a
   /// needed value can only come from another role.
   mlir::LogicalResult mark();
@@ -126,6 +135,8 @@ private:
     mlir::Operation *op, *last;
   };
   llvm::MapVector<mlir::Operation *, llvm::SmallVector<Rotation>> rotated;
+  /// Channels of a loop whose slot passes from one iteration to the next.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> carried;
   llvm::SmallVector<mlir::Value> roots, pending;
 };
 

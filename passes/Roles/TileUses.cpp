@@ -60,7 +60,41 @@ static bool fitsTensorMap(LoadOp load) {
   return knownDivisor(load.getIndices().back()) * bits % 128 == 0;
 }
 
+bool flamia::isLineLoad(Operation *op) {
+  auto load = dyn_cast<LoadOp>(op);
+  if (!load || load.getLimit())
+    return false;
+  auto source = cast<MemRefType>(load.getSource().getType());
+  auto [rows, cols] = getTileShape(load.getType());
+  int64_t rank = source.getRank();
+  if (rows != 1 || cols == 1 || rank < 2 ||
+      source.getDimSize(rank - 1) != cols ||
+      cols * source.getElementTypeBitWidth() % 128 != 0 ||
+      !matchPattern(load.getIndices().back(), m_Zero()))
+    return false;
+  auto kernel = op->getParentOfType<KernelOp>();
+  // Names of an argument's outer dimensions.
+  auto outerDims = [&](Value memref) -> ArrayRef<Attribute> {
+    auto arg = dyn_cast<BlockArgument>(memref);
+    auto names = arg && arg.getOwner()->getParentOp() == kernel
+                     ? kernel.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(),
+                                                          "flamia.dims")
+                     : ArrayAttr();
+    return names ? names.getValue().drop_back() : ArrayRef<Attribute>();
+  };
+  ArrayRef<Attribute> dims = outerDims(load.getSource());
+  return !dims.empty() &&
+         llvm::any_of(op->getBlock()->getOps<LoadScaledOp>(),
+                      [&](LoadScaledOp other) {
+                        return outerDims(other.getScales()) == dims &&
+                               llvm::equal(other.getScaleIndices(),
+                                           load.getIndices().drop_back());
+                      });
+}
+
 Unit flamia::unitOf(Operation *op) {
+  if (isLineLoad(op))
+    return Unit::Tma;
   if (isa<LoadOp, LoadScaledOp, LoadPayloadOp>(op)) {
     auto load = dyn_cast<LoadOp>(op);
     return isVectorShape(op->getResult(0).getType()) ||

@@ -37,6 +37,12 @@ enum class Unit {
 /// Whether the type is a tile: a tensor or a scaled tile.
 bool isTile(mlir::Type type);
 
+/// Whether the load can be a bulk copy of a whole row into shared memory, from
+/// where threads read it: a column vector that lies where scales loaded beside
+/// it lie, in a tensor of the same outer dimensions. A bulk copy must not reach
+/// past the tensor, as theirs does not.
+bool isLineLoad(mlir::Operation *op);
+
 /// The unit of an operation; transposes, which are descriptors, have none.
 Unit unitOf(mlir::Operation *op);
 

@@ -274,7 +274,7 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
   tcgen.role "r" warps 4 {
     %c0 = arith.constant 0 : index
     %false = arith.constant false
-    // expected-error@+1 {{expected buffer to be a <smem, scales> buffer}}
+    // expected-error@+1 {{expected buffer to be a <smem, scales> or <smem, line> buffer}}
     tcgen.bulk_load %s[%c0, %c0], %b[%c0] signals %c : memref<?x?x512xf8E8M0FNU>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
   }
   flamia.return
@@ -708,7 +708,7 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
   tcgen.role "r" warps 4 {
     %c0 = arith.constant 0 : index
     %false = arith.constant false
-    // expected-error@+1 {{expected buffer to be a <smem, scales> buffer}}
+    // expected-error@+1 {{expected buffer to be a <smem, scales> or <smem, line> buffer}}
     tcgen.write_scales %q, %a[%c0] along rows : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
   }
   flamia.return
@@ -824,6 +824,35 @@ flamia.kernel @k(%s: memref<?x?x1x512xf8E4M3FN>) parameters {} grid(1) {
     %c0 = arith.constant 0 : index
     // expected-error@+1 {{expected a source of atoms, ?x?x2x512, but got 'memref<?x?x1x512xf8E4M3FN>'}}
     tcgen.bulk_load %s[%c0, %c0], %b[%c0] signals %c : memref<?x?x1x512xf8E4M3FN>, !tcgen.buffer<smem, scales, 1 x 128x8xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  // expected-error@+1 {{expected one row of whole 16 bytes, but got 2x128xf32}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, line, 1 x 2x128xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  // expected-error@+1 {{expected one row of whole 16 bytes, but got 1x6xf32}}
+  %a = tcgen.alloc : !tcgen.buffer<smem, line, 1 x 1x6xf32>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%v: memref<?x?x64xf32>) parameters {} grid(1) {
+  %c = tcgen.channel slots 1 full 1 empty 1
+  %b = tcgen.alloc : !tcgen.buffer<smem, line, 1 x 1x128xf32>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected a source of rows of 128 elements, but got 'memref<?x?x64xf32>'}}
+    tcgen.bulk_load %v[%c0, %c0], %b[%c0] signals %c : memref<?x?x64xf32>, !tcgen.buffer<smem, line, 1 x 1x128xf32>
   }
   flamia.return
 }

@@ -128,3 +128,25 @@ flamia.kernel @bf16() parameters {} grid(1) {
   }
   flamia.return
 }
+
+// A row in shared memory that every thread reads.
+// CHECK-LABEL: flamia.kernel @line
+flamia.kernel @line(%v: memref<?x?x128xf32>) parameters {} grid(1) {
+  // CHECK: %[[LINE:.*]] = tcgen.alloc : !tcgen.buffer<smem, line, 2 x 1x128xf32>
+  %line = tcgen.alloc : !tcgen.buffer<smem, line, 2 x 1x128xf32>
+  %loads = tcgen.channel slots 2 full 1 empty 4
+  tcgen.role "vector" warps 4 {
+    %slot = tcgen.wait %loads
+    // CHECK: tcgen.read %[[LINE]][%{{.*}}] col 64 : !tcgen.buffer<smem, line, 2 x 1x128xf32> -> tensor<1x64xf32>
+    %t = tcgen.read %line[%slot] col 64 : !tcgen.buffer<smem, line, 2 x 1x128xf32> -> tensor<1x64xf32>
+    tcgen.release %loads[%slot] by threads
+  }
+  tcgen.role "load" warps 1 {
+    %c0 = arith.constant 0 : index
+    %slot = tcgen.acquire %loads
+    tcgen.expect %loads[%slot] bytes 512
+    // CHECK: tcgen.bulk_load %v[%[[C0:.*]], %[[C0]]], %[[LINE]][%{{.*}}] signals
+    tcgen.bulk_load %v[%c0, %c0], %line[%slot] signals %loads : memref<?x?x128xf32>, !tcgen.buffer<smem, line, 2 x 1x128xf32>
+  }
+  flamia.return
+}

@@ -1,0 +1,211 @@
+//===- Ahead.cpp - Products issued before their turn ----------------------===//
+//
+// Rule R4. The tensor core must not idle while vector code works, so a product
+// that needs no vector code is issued as soon as its buffer is free: before
+// products of the same iteration that wait for vector code, and one iteration
+// ahead.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Roles/ChannelRun.h"
+#include "passes/Roles/Crossings.h"
+
+using namespace mlir;
+using namespace flamia;
+
+/// Whether vector code of this block makes one of the product's operands.
+static bool waitsForVectorCode(DotOp dot) {
+  return llvm::any_of(dot->getOperands().take_front(2), [&](Value operand) {
+    Operation *op = lookThroughTransposes(operand).value.getDefiningOp();
+    return op && op->getBlock() == dot->getBlock() &&
+           unitOf(op) == Unit::Vector;
+  });
+}
+
+/// The operations that turn what exists before `place` into the product's
+/// operands; none if there is something else.
+static std::optional<SmallVector<Operation *>>
+transposesBehind(DotOp dot, Operation *place) {
+  SmallVector<Operation *> moves;
+  for (Value operand : dot->getOperands()) {
+    Operation *op = operand.getDefiningOp();
+    for (;
+         op && op->getBlock() == dot->getBlock() && place->isBeforeInBlock(op);
+         op = op->getOperand(0).getDefiningOp()) {
+      if (!isa<TransposeOp>(op))
+        return std::nullopt;
+      moves.push_back(op);
+    }
+  }
+  return moves;
+}
+
+/// The first product before `dot` in its block that waits for vector code.
+static Operation *placeBefore(DotOp dot) {
+  if (!isZeroTile(dot.getAcc()) || waitsForVectorCode(dot))
+    return nullptr;
+  for (DotOp other : dot->getBlock()->getOps<DotOp>()) {
+    if (other == dot)
+      return nullptr;
+    if (waitsForVectorCode(other) && transposesBehind(dot, other))
+      return other;
+  }
+  return nullptr;
+}
+
+static bool hasInnerProducts(scf::ForOp loop) {
+  return loop.getBody()
+      ->walk([&](DotOp dot) {
+        return dot->getBlock() == loop.getBody() ? WalkResult::advance()
+                                                 : WalkResult::interrupt();
+      })
+      .wasInterrupted();
+}
+
+bool flamia::moveProductsUp(KernelOp kernel) {
+  SmallVector<std::pair<DotOp, Operation *>> moves;
+  // Where tiles follow one another. Elsewhere the columns are not worth it:
+  // what was computed for the products that now come later is kept meanwhile.
+  kernel.walk([&](scf::ForOp loop) {
+    if (hasInnerProducts(loop))
+      return;
+    for (DotOp dot : loop.getBody()->getOps<DotOp>())
+      if (Operation *place = placeBefore(dot))
+        moves.push_back({dot, place});
+  });
+  for (auto [dot, place] : moves) {
+    for (Operation *op : llvm::reverse(*transposesBehind(dot, place)))
+      if (place->isBeforeInBlock(op))
+        op->moveBefore(place);
+    dot->moveBefore(place);
+  }
+  return !moves.empty();
+}
+
+//===----------------------------------------------------------------------===//
+// One iteration ahead
+//===----------------------------------------------------------------------===//
+
+/// Whether the next iteration's product may take the operand before this
+/// iteration ends: it comes from outside the loop, or from a load that this
+/// product is the first to use. Where other products use that load too, the
+/// slot of its ring must be carried into the next iteration: `carried`.
+bool CrossingPlanner::isReady(OpOperand &use, scf::ForOp loop,
+                              llvm::SetVector<Value> &carried) {
+  auto dot = cast<DotOp>(use.getOwner());
+  Value root = lookThroughTransposes(use.get()).value;
+  if (!loop->isAncestor(blockOf(root)->getParentOp()))
+    return true;
+  auto views = loadViews.find(root);
+  if (views == loadViews.end() || blockOf(root) != loop.getBody())
+    return false;
+  bool isShared = false;
+  for (Value view : *views->second)
+    for (OpOperand *other : usesThroughTransposes(view)) {
+      auto user = dyn_cast<DotOp>(other->getOwner());
+      if (user && (user == dot || (hasSlots && isFreshProduct(user))))
+        continue;
+      // A ring of one slot holds no tile of the next iteration. Products of
+      // inner loops may come between this one and the next iteration, and share
+      // its ring.
+      if (!user || !issuesAhead || maxStages < 2 || hasInnerProducts(loop))
+        return false;
+      Operation *at = ancestorIn(loop.getBody(), user);
+      if (!at || !dot->isBeforeInBlock(at))
+        return false;
+      isShared = true;
+    }
+  if (isShared)
+    carried.insert(loads.find(root)->second.channel);
+  return true;
+}
+
+/// Whether the product waits for vector code of its own iteration: results of
+/// earlier products pass through the same buffer.
+bool CrossingPlanner::takesLaterTurn(DotOp dot) {
+  Value channel = freshChannels.lookup(dot);
+  return llvm::any_of(freshChannels, [&](auto &entry) {
+    Operation *other = entry.first;
+    return other != dot && entry.second == channel &&
+           other->getBlock() == dot->getBlock() && other->isBeforeInBlock(dot);
+  });
+}
+
+/// The first use of a product's result by vector code of its block.
+static Operation *firstUse(DotOp dot) {
+  UseRange range;
+  for (Operation *user : dot.getResult().getUsers())
+    if (Operation *at = ancestorIn(dot->getBlock(), user))
+      range.add(at);
+  return range.first;
+}
+
+/// What a rotated product follows in the iteration before. Where vector code
+/// reads another product between this one and the operand of the iteration's
+/// last one, the buffer is free, and the result wanted, before the last one can
+/// be issued; else null: the end of the iteration.
+Operation *CrossingPlanner::placeOfNext(DotOp dot, scf::ForOp loop,
+                                        ArrayRef<DotOp> ahead) {
+  DotOp last;
+  for (DotOp other : loop.getBody()->getOps<DotOp>())
+    if (!llvm::is_contained(ahead, other))
+      last = other;
+  Operation *read = firstUse(dot);
+  if (!last || !read || !waitsForVectorCode(last) || hasInnerProducts(loop))
+    return nullptr;
+  bool readsMore = false;
+  for (DotOp other : loop.getBody()->getOps<DotOp>()) {
+    if (other == dot || !isFreshProduct(other))
+      continue;
+    Operation *next = firstUse(other);
+    if (!next)
+      return nullptr;
+    readsMore |= read->isBeforeInBlock(next) && next->isBeforeInBlock(last);
+    // Turns of this buffer come before the next iteration's.
+    if (freshChannels.lookup(other) == freshChannels.lookup(dot) &&
+        !next->isBeforeInBlock(last))
+      return nullptr;
+  }
+  Operation *place = last->getPrevNode();
+  while (place && llvm::is_contained(ahead, dyn_cast<DotOp>(place)))
+    place = place->getPrevNode();
+  return readsMore ? place : nullptr;
+}
+
+/// A product whose operands do not come from vector code of the same iteration
+/// need not wait for it. Where buffers of one work item take turns and nothing
+/// is tried, the product waits for its turn anyway, and one in front of the
+/// loop would keep a buffer from being shared.
+void CrossingPlanner::planRotation() {
+  if (mmaRole == kVectorRole || (takesTurns && !hasSlots && !issuesAhead))
+    return;
+  kernel.walk([&](scf::ForOp loop) {
+    SmallVector<DotOp> ahead;
+    llvm::SetVector<Value> carried;
+    for (DotOp dot : loop.getBody()->getOps<DotOp>()) {
+      llvm::SetVector<Value> channels = carried;
+      if (!isFreshProduct(dot) || (issuesAhead && takesLaterTurn(dot)) ||
+          !isReady(dot.getAMutable(), loop, channels) ||
+          !isReady(dot.getBMutable(), loop, channels))
+        break;
+      ahead.push_back(dot);
+      carried = std::move(channels);
+    }
+    if (llvm::all_of(loop.getBody()->getOps<DotOp>(),
+                     [&](DotOp dot) { return llvm::is_contained(ahead, dot); }))
+      return;
+    if (hasSlots)
+      return rotate(loop, ahead);
+    RoleBuilder &mma = roleNamed(mmaRole);
+    for (DotOp dot : ahead) {
+      Operation *place = issuesAhead ? placeOfNext(dot, loop, ahead) : nullptr;
+      placesAhead |= place != nullptr;
+      mma.rotate(loop, dot, place);
+    }
+    for (Value channel : carried) {
+      placesAhead = true;
+      mma.carry(loop, channel);
+      channel.getDefiningOp()->setAttr(kMinSlots, builder.getI64IntegerAttr(2));
+    }
+  });
+}
