@@ -152,9 +152,16 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   auto roundWord = [this, type](ArrayRef<Value> row, Value factor,
                                 Value isFinite, int64_t word) {
     SmallVector<Value> part(row.slice(4 * word, 4));
-    // As a vector, for LLVM to multiply pairs.
-    Value scaled = e.op<arith::MulFOp>(e.vectorOf(part), e.splatOf(factor, 4));
-    llvm::copy(e.elements(scaled), part.begin());
+    // As a vector, for LLVM to multiply pairs; not where registers are bounded
+    // for several CTAs to share an SM, because pairs are bound to each other.
+    if (tmemColumns > 0) {
+      Value scaled =
+          e.op<arith::MulFOp>(e.vectorOf(part), e.splatOf(factor, 4));
+      llvm::copy(e.elements(scaled), part.begin());
+    } else {
+      for (Value &value : part)
+        value = e.op<arith::MulFOp>(value, factor);
+    }
     Value packed = e.elements(pack(part, type.getElementType()))[0];
     return e.select(isFinite, packed, e.c32(0));
   };

@@ -571,11 +571,12 @@ void KernelLowering::lowerMask(MaskOp op) {
   SmallVector<Value> elements = e.elements(get(op.getSource()));
   // Two bounds of few columns are one word of bits: half the instructions.
   Value bits;
-  if (high && low && tile.cols < 32) {
+  if (high && low && int64_t(elements.size()) < 32) {
     auto below = [&](Value end) {
       Value here = e.op<arith::MaxSIOp>(e.addC(end, -offset), e.c32(0));
-      return e.op<arith::ShLIOp>(e.c32(-1),
-                                 e.op<arith::MinSIOp>(here, e.c32(tile.cols)));
+      return e.op<arith::ShLIOp>(
+          e.c32(-1),
+          e.op<arith::MinSIOp>(here, e.c32(int64_t(elements.size()))));
     };
     bits =
         e.inPlace(e.andi(below(low), e.xori(below(high), e.c32(-1)))).front();

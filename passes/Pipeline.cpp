@@ -91,7 +91,8 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     });
     bool moved = moveProductsUp(trial);
     auto [planned, differs] = plan(trial, order);
-    if (succeeded(planned) && !moved && !differs)
+    // What cannot be planned at all is reported in program order.
+    if (failed(planned) || (!moved && !differs))
       return Trial::Same;
     PassManager rest(&getContext(), KernelOp::getOperationName());
     rest.enableVerifier(false);
@@ -99,8 +100,7 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     rest.addPass(createCSEPass());
     rest.addPass(createSplitColumnsPass());
     rest.addPass(createAllocateMemoryPass());
-    return succeeded(planned) && succeeded(rest.run(trial)) ? Trial::Fits
-                                                            : Trial::Fails;
+    return succeeded(rest.run(trial)) ? Trial::Fits : Trial::Fails;
   }
 
   /// Turns the program into roles. Also returns whether issuing products early

@@ -30,8 +30,8 @@
 // SPLIT-LABEL: flamia.kernel @bias
 // SPLIT: tcgen.role "vector" warps 4 {
 // SPLIT: scf.for
-// SPLIT: %[[SLOT:.*]] = tcgen.wait %[[CH:.*]] {{$}}
-// SPLIT: %[[SLOT2:.*]] = tcgen.wait
+// SPLIT: %[[SLOT:.*]] = tcgen.wait
+// SPLIT: tcgen.wait
 // SPLIT: tcgen.read %[[LINE:.*]][%[[SLOT]]] : !tcgen.buffer<smem, line, 2 x 1x128xf32> -> tensor<1x16xf32>
 // SPLIT-NOT: tcgen.release %{{.*}}[%[[SLOT]]]
 // SPLIT: tcgen.read %[[LINE]][%[[SLOT]]] col 112

@@ -369,11 +369,13 @@ flamia.kernel @views(%a: memref<?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, 
   // CHECK-NEXT: tcgen.bulk_load %s
   // CHECK-NEXT: tcgen.bulk_load %u
   // CHECK-NOT: tcgen.tma_load
+  // The first product is issued one iteration ahead; the others use the slot it waited for.
   // CHECK: tcgen.role "mma" warps 1 {
-  // CHECK: scf.for
-  // CHECK: %[[TILE:.*]] = tcgen.wait %[[CH]]
+  // CHECK: %[[FIRST:.*]] = scf.if
+  // CHECK: %[[AHEAD:.*]] = tcgen.wait %[[CH]]
   // CHECK: tcgen.copy_scales
-  // CHECK: tcgen.mma %{{.*}}, %{{.*}}[%[[TILE]]], %{{.*}}[%[[TILE]]] {{.*}} major k
+  // CHECK: tcgen.mma %{{.*}}, %{{.*}}[%[[AHEAD]]], %{{.*}}[%[[AHEAD]]] {{.*}} major k
+  // CHECK: scf.for {{.*}} iter_args(%[[TILE:.*]] = %[[FIRST]])
   // CHECK: tcgen.copy_scales
   // CHECK: tcgen.mma %{{.*}}, %{{.*}}, %{{.*}}[%[[TILE]]] {{.*}} major mn
   // CHECK: tcgen.mma %{{.*}}, %{{.*}}, %{{.*}}[%[[TILE]]] scales %{{.*}}, %[[ONES]][{{.*}}] major mn

@@ -84,7 +84,7 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
 // -----
 
 flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
-  // expected-error@+1 {{expected <smem|tmem, operand|scales|lanes, SLOTS x ROWSxCOLSxELEMENT>}}
+  // expected-error@+1 {{expected <smem|tmem, operand|scales|lanes|line, SLOTS x ROWSxCOLSxELEMENT>}}
   %a = tcgen.alloc : !tcgen.buffer<gmem, operand, 1 x 128x128xbf16>
   flamia.return
 }
@@ -649,7 +649,7 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
   tcgen.role "r" warps 4 {
     %c0 = arith.constant 0 : index
     %false = arith.constant false
-    // expected-error@+1 {{expected buffer to be a <tmem, lanes> or <smem, operand> buffer}}
+    // expected-error@+1 {{expected buffer to be a <tmem, lanes> or <smem, operand> or <smem, line> buffer}}
     %t = tcgen.read %a[%c0] : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU> -> tensor<128x4xf8E8M0FNU>
   }
   flamia.return
@@ -708,7 +708,7 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
   tcgen.role "r" warps 4 {
     %c0 = arith.constant 0 : index
     %false = arith.constant false
-    // expected-error@+1 {{expected buffer to be a <smem, scales> or <smem, line> buffer}}
+    // expected-error@+1 {{expected buffer to be a <smem, scales> buffer}}
     tcgen.write_scales %q, %a[%c0] along rows : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
   }
   flamia.return
@@ -831,7 +831,7 @@ flamia.kernel @k(%s: memref<?x?x1x512xf8E4M3FN>) parameters {} grid(1) {
 // -----
 
 flamia.kernel @k() parameters {} grid(1) {
-  // expected-error@+1 {{expected one row of whole 16 bytes, but got 2x128xf32}}
+  // expected-error@+1 {{expected one row of whole 16 bytes, but got 2x128x'f32'}}
   %a = tcgen.alloc : !tcgen.buffer<smem, line, 1 x 2x128xf32>
   flamia.return
 }
@@ -839,7 +839,7 @@ flamia.kernel @k() parameters {} grid(1) {
 // -----
 
 flamia.kernel @k() parameters {} grid(1) {
-  // expected-error@+1 {{expected one row of whole 16 bytes, but got 1x6xf32}}
+  // expected-error@+1 {{expected one row of whole 16 bytes, but got 1x6x'f32'}}
   %a = tcgen.alloc : !tcgen.buffer<smem, line, 1 x 1x6xf32>
   flamia.return
 }
