@@ -14,7 +14,7 @@
 !scale = memref<?x?x512xf8E8M0FNU>
 !data4 = memref<?x?x?xf4E2M1FN>
 !scale4 = memref<?x?x?x512xf8E4M3FN>
-!bf16 = memref<?x?x?xbf16>
+!bf16 = memref<?x?x?xbf16, strided<[?, ?, 1]>>
 !vector = memref<?x?xf32>
 !lines = memref<?x?x128xf32>
 !local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>

@@ -7,6 +7,7 @@
 !row = tensor<128x1xf32>
 !line = tensor<1x128xf32>
 !bf16 = memref<?x?x?xbf16>
+!bf16_strided = memref<?x?x?xbf16, strided<[?, ?, 1]>>
 !vector = memref<?x?xf32>
 !lines = memref<?x?x128xf32>
 !scale = memref<?x?x512xf8E8M0FNU>
@@ -16,7 +17,7 @@
 // largest in 32 tokens and in the tile.
 flamia.kernel @attention_bwd_prep(
     %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
-    %o: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"]}, %do: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"]},
+    %o: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"]}, %do: !bf16_strided {flamia.dims = ["tokens", "heads", "head_dim"]},
     %m: !vector {flamia.dims = ["tokens", "heads"]}, %l: !vector {flamia.dims = ["tokens", "heads"]},
     %kappa: !vector {flamia.dims = ["tokens", "heads"]}, %dlse: !vector {flamia.dims = ["tokens", "heads"]},
     %work: memref<?x4xi32>,
@@ -61,7 +62,7 @@ flamia.kernel @attention_bwd_prep(
   %dlse_r = arith.mulf %dlse_in, %r_in : !row
   %u = arith.select %has_dlse, %dlse_r, %none : !row
   %u_share = arith.mulf %u, %share : !row
-  %do_bf16 = flamia.load %do[%row, %head, %c0] limit %end : !bf16 -> tensor<128x?xbf16>
+  %do_bf16 = flamia.load %do[%row, %head, %c0] limit %end : !bf16_strided -> tensor<128x?xbf16>
   %do_in = arith.extf %do_bf16 : tensor<128x?xbf16> to !tile
   %rs = flamia.broadcast %r_in : !row -> !tile
   %do_r = arith.mulf %do_in, %rs : !tile

@@ -169,7 +169,7 @@ typedef struct flamia_forward_tensors {
   /* Elements from token to token and from head to head, multiples of 8 below
      2^33; both 0: contiguous. So q, k and v can lie in one tensor [tokens, 3,
      heads, head_dim] (strides 3 * heads * head_dim and head_dim) or in padded
-     rows. The backward takes v contiguous. */
+     rows. */
   uint64_t q_strides[2], k_strides[2], v_strides[2];
 } flamia_forward_tensors;
 
@@ -224,6 +224,10 @@ typedef struct flamia_backward_tensors {
   flamia_forward_tensors forward;
   uint64_t d_o, d_lse, d_q, d_k, d_v;
   uint64_t workspace, workspace_bytes; /* the backward's own */
+  /* As the strides of a forward; v has those that it has there. The gradients
+     may lie in one tensor [tokens, 3, heads, head_dim]. In what is written a
+     token's heads lie before the next token's. */
+  uint64_t d_o_strides[2], d_q_strides[2], d_k_strides[2], d_v_strides[2];
 } flamia_backward_tensors;
 
 typedef struct flamia_backward_plan flamia_backward_plan;

@@ -276,6 +276,10 @@ flamia_status createKernels(flamia_device *device, const char *kernelFolder,
   return give(create(*device->device, *library, *checked), handle);
 }
 
+TokenStrides stridesOf(const uint64_t (&strides)[2]) {
+  return {strides[0], strides[1]};
+}
+
 ForwardTensors tensorsOf(const flamia_forward_tensors &from) {
   ForwardTensors tensors;
   tensors.q = from.q;
@@ -285,9 +289,9 @@ ForwardTensors tensorsOf(const flamia_forward_tensors &from) {
   tensors.lse = from.lse;
   tensors.workspace = from.workspace;
   tensors.workspaceBytes = from.workspace_bytes;
-  tensors.qStrides = {from.q_strides[0], from.q_strides[1]};
-  tensors.kStrides = {from.k_strides[0], from.k_strides[1]};
-  tensors.vStrides = {from.v_strides[0], from.v_strides[1]};
+  tensors.qStrides = stridesOf(from.q_strides);
+  tensors.kStrides = stridesOf(from.k_strides);
+  tensors.vStrides = stridesOf(from.v_strides);
   return tensors;
 }
 
@@ -301,6 +305,10 @@ BackwardTensors tensorsOf(const flamia_backward_tensors &from) {
   tensors.dV = from.d_v;
   tensors.workspace = from.workspace;
   tensors.workspaceBytes = from.workspace_bytes;
+  tensors.dOStrides = stridesOf(from.d_o_strides);
+  tensors.dQStrides = stridesOf(from.d_q_strides);
+  tensors.dKStrides = stridesOf(from.d_k_strides);
+  tensors.dVStrides = stridesOf(from.d_v_strides);
   return tensors;
 }
 

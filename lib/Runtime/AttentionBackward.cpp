@@ -104,11 +104,6 @@ AttentionBackward::prepare(int64_t tokens, const WorkspaceLayout &saved,
                            "without");
   PlanBuilder builder(settings, uint64_t(tokens));
   const ForwardTensors &forward = tensors.forward;
-  if (forward.vStrides.given())
-    return makeError(ErrorCode::NotSupported,
-                     "the backward takes v contiguous, but it has strides " +
-                         Twine(forward.vStrides.token) + " and " +
-                         Twine(forward.vStrides.head));
   if (Error error = builder.addWorkspace(
           "the forward's workspace", saved, forward.workspace,
           forward.workspaceBytes, forward.pieces, Access::Read))
@@ -117,14 +112,19 @@ AttentionBackward::prepare(int64_t tokens, const WorkspaceLayout &saved,
           "the backward's workspace", layout, tensors.workspace,
           tensors.workspaceBytes, tensors.pieces, Access::ReadWrite))
     return std::move(error);
-  builder.addBf16("v", forward.v, settings.kvHeads, Access::Read);
+  builder.addBf16("v", forward.v, settings.kvHeads, Access::Read,
+                  forward.vStrides);
   builder.addBf16("o", forward.o, settings.heads, Access::Read);
-  builder.addBf16("do", tensors.dO, settings.heads, Access::Read);
+  builder.addBf16("do", tensors.dO, settings.heads, Access::Read,
+                  tensors.dOStrides);
   if (withDLse)
     builder.addVector("dlse", tensors.dLse, Access::Read);
-  builder.addBf16("dq", tensors.dQ, settings.heads, Access::Write);
-  builder.addBf16("dk", tensors.dK, settings.kvHeads, Access::Write);
-  builder.addBf16("dv", tensors.dV, settings.kvHeads, Access::Write);
+  builder.addBf16("dq", tensors.dQ, settings.heads, Access::Write,
+                  tensors.dQStrides);
+  builder.addBf16("dk", tensors.dK, settings.kvHeads, Access::Write,
+                  tensors.dKStrides);
+  builder.addBf16("dv", tensors.dV, settings.kvHeads, Access::Write,
+                  tensors.dVStrides);
   if (Error error = builder.checkOverlaps())
     return std::move(error);
 

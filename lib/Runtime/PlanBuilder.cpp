@@ -156,6 +156,42 @@ uint32_t PlanBuilder::headGroups(const Kernel &kernel,
                                        int64_t(tensor("work").extents[0])));
 }
 
+/// Whether two tensors whose ranges overlap have no byte in common, because
+/// their tokens are equally far apart and the heads of each token lie side by
+/// side: Q, K and V in [tokens, 3, heads, head_dim] or [tokens, heads, 3,
+/// head_dim].
+static bool areInterleaved(const Argument &one, const Argument &other) {
+  if (one.element != Element::BF16 || other.element != Element::BF16)
+    return false;
+  struct Bytes {
+    uint64_t token, head, row, span; ///< span: of all heads of a token
+  };
+  auto bytesOf = [](const Argument &argument) {
+    uint64_t row = 2 * argument.extents[2], heads = argument.extents[1];
+    if (argument.strides.empty())
+      return Bytes{heads * row, row, row, heads * row};
+    uint64_t head = 2 * argument.strides[1];
+    return Bytes{2 * argument.strides[0], head, row, (heads - 1) * head + row};
+  };
+  const Bytes a = bytesOf(one), b = bytesOf(other);
+  uint64_t period = a.token;
+  if (b.token != period || a.span > period || b.span > period)
+    return false;
+  // A token of `b` lies between two of `a`: `ahead` after the one (modulo the
+  // period, also where it is before), `behind` before the next.
+  uint64_t ahead =
+      one.address <= other.address
+          ? (other.address - one.address) % period
+          : period - 1 - (one.address - other.address - 1) % period;
+  uint64_t behind = period - ahead;
+  auto headsAreApart = [&](uint64_t distance) {
+    uint64_t shift = a.head == b.head && a.head ? distance % a.head : 0;
+    return shift >= a.row && a.head - shift >= a.row;
+  };
+  return (ahead >= a.span || headsAreApart(ahead)) &&
+         (behind >= b.span || headsAreApart(behind));
+}
+
 Error PlanBuilder::checkOverlaps() const {
   for (size_t a = 0; a < entries.size(); ++a)
     for (size_t b = 0; b < a; ++b) {
@@ -166,7 +202,8 @@ Error PlanBuilder::checkOverlaps() const {
       bool apart = one.address >= other.address
                        ? one.address - other.address >= other.bytes
                        : other.address - one.address >= one.bytes;
-      if (written && !apart && one.bytes && other.bytes)
+      if (written && !apart && one.bytes && other.bytes &&
+          !areInterleaved(one, other))
         return invalidArgument(
             formatv("'{0}' ({1} bytes at {2:x}) overlaps '{3}' ({4} bytes at "
                     "{5:x})",

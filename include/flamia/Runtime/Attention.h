@@ -5,9 +5,10 @@
 // and launches that neither allocate nor synchronize. C callers:
 // flamia/flamia.h.
 //
-// Tensors are row-major and contiguous: Q and O [tokens, heads, head_dim], K
-// and V [tokens, kv_heads, head_dim] in BF16, LSE [tokens, heads] in float32
-// (natural logarithm). Query head h reads kv head h / (heads / kv_heads).
+// Tensors are row-major: Q and O [tokens, heads, head_dim], K and V [tokens,
+// kv_heads, head_dim] in BF16, LSE [tokens, heads] in float32 (natural
+// logarithm). They are contiguous unless strides are given. Query head h reads
+// kv head h / (heads / kv_heads).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLAMIA_RUNTIME_ATTENTION_H
@@ -132,7 +133,7 @@ struct ForwardTensors {
   /// test put guards between them, and a backward find copies of what is saved.
   std::vector<uint64_t> pieces;
   /// q, k and v may lie inside other tensors, [tokens, 3, heads, head_dim] or
-  /// rows with padding. The backward takes v contiguous.
+  /// rows with padding.
   TokenStrides qStrides, kStrides, vStrides;
 };
 

@@ -36,8 +36,8 @@ queryDeviceBackwardWorkspace(const AttentionConfig &config,
 /// Addresses of a backward's tensors, multiples of 16. Tensors must not overlap
 /// where one of them is written (dQ, dK, dV, the backward's workspace).
 struct BackwardTensors {
-  /// The forward's. Read are v, o, and what is saved of the workspace; with
-  /// `pieces` the others may be null.
+  /// The forward's. Read are v (with its strides), o, and what is saved of the
+  /// workspace; with `pieces` the others may be null.
   ForwardTensors forward;
   uint64_t dO = 0;
   uint64_t dLse = 0; ///< Only for a backward that was created with it.
@@ -46,6 +46,10 @@ struct BackwardTensors {
   uint64_t workspaceBytes = 0;
   /// Instead of one workspace, as in ForwardTensors.
   std::vector<uint64_t> pieces;
+  /// These may lie inside other tensors too: the gradients of a fused QKV in
+  /// one [tokens, 3, heads, head_dim]. In what is written a token's heads lie
+  /// before the next token's.
+  TokenStrides dOStrides, dQStrides, dKStrides, dVStrides;
 };
 
 /// A backward: attention_bwd_prep, attention_bwd_prep_keys, attention_bwd_dkdv,

@@ -542,6 +542,25 @@ const char *test_backward(const char *kernel_folder, int format,
               FLAMIA_INVALID_ARGUMENT,
               "a dLSE is given, but this backward was created without");
   tensors.d_lse = 0;
+  {
+    uint64_t *strides[] = {forward->v_strides, tensors.d_o_strides,
+                           tensors.d_q_strides, tensors.d_k_strides,
+                           tensors.d_v_strides};
+    static const char *const messages[] = {
+        "'v_bf16' has stride 68 in dimension 0",
+        "'do' has stride 68 in dimension 0",
+        "'dq' has stride 68 in dimension 0",
+        "'dk' has stride 68 in dimension 0",
+        "'dv' has stride 68 in dimension 0"};
+    for (i = 0; i < sizeof strides / sizeof *strides; ++i) {
+      strides[i][0] = DIM + 4;
+      strides[i][1] = DIM;
+      CHECK(flamia_backward_prepare(backward, &offsets, &tensors, &plan) ==
+            FLAMIA_INVALID_ARGUMENT);
+      CHECK(strstr(flamia_last_error(), messages[i]));
+      strides[i][0] = DIM; /* as a contiguous tensor has them */
+    }
+  }
   CHECK(flamia_backward_prepare(backward, &offsets, &tensors, &plan) ==
         FLAMIA_OK);
   CHECK(flamia_forward_launch(forward_plan, NULL) == FLAMIA_OK);

@@ -29,7 +29,7 @@ std::string errorOf(llvm::Expected<T> value) {
 
 const Declaration declarations[] = {
     {"attention_bwd_prep", R"("head_dim": 64, "dlse": DLSE)",
-     "q_scale:f8E8M0FNU:S,H,512 o:bf16:T,H,64 do:bf16:T,H,64 m:f32:T,H "
+     "q_scale:f8E8M0FNU:S,H,512 o:bf16:T,H,64 do:bf16:T,H,64~ m:f32:T,H "
      "l:f32:T,H kappa:f32:T,H dlse:f32:T,H work:i32:?,4 "
      "do_data!:f8E4M3FN:T,H,64 do_scale!:f8E8M0FNU:S,H,512 "
      "do_scale_hat!:f8E8M0FNU:S,H,512 do_block_scale!:f8E8M0FNU:S,H,512 "
@@ -43,21 +43,21 @@ const Declaration declarations[] = {
     {"attention_bwd_dkdv", R"("head_dim": 64, "causal": true)",
      "q_data:f8E4M3FN:T,H,64 q_scale:f8E8M0FNU:S,H,512 k_data:f8E4M3FN:T,G,64 "
      "k_scale:f8E8M0FNU:S,G,512 v_data:f8E4M3FN:T,G,64 "
-     "v_scale:f8E8M0FNU:S,G,512 v_bf16:bf16:T,G,64 do_data:f8E4M3FN:T,H,64 "
-     "do_scale:f8E8M0FNU:S,H,512 do:bf16:T,H,64 r:f32:T,H m:f32:T,H "
+     "v_scale:f8E8M0FNU:S,G,512 v_bf16:bf16:T,G,64~ do_data:f8E4M3FN:T,H,64 "
+     "do_scale:f8E8M0FNU:S,H,512 do:bf16:T,H,64~ r:f32:T,H m:f32:T,H "
      "d_past:f32:T,H d_diagonal:f32:T,H do_scale_hat:f8E8M0FNU:S,H,512 "
      "do_block_scale:f8E8M0FNU:S,H,512 q_exponent:f32:S,H bias:f32:S,H,128 "
      "bias_hat:f32:S,H,128 d_past_hat:f32:S,H,128 d_diagonal_hat:f32:S,H,128 "
      "r_hat:f32:S,H,128 r_unit:f32:S,H,128 work:i32:?,4 softmax_scale:f32 "
-     "dk!:bf16:T,G,64 dv!:bf16:T,G,64"},
+     "dk!:bf16:T,G,64~ dv!:bf16:T,G,64~"},
     {"attention_bwd_dq", R"("head_dim": 64, "causal": true)",
      "q_data:f8E4M3FN:T,H,64 q_scale:f8E8M0FNU:S,H,512 k_data:f8E4M3FN:T,G,64 "
      "k_scale:f8E8M0FNU:S,G,512 v_data:f8E4M3FN:T,G,64 "
-     "v_scale:f8E8M0FNU:S,G,512 v_bf16:bf16:T,G,64 do_data:f8E4M3FN:T,H,64 "
-     "do_scale:f8E8M0FNU:S,H,512 do:bf16:T,H,64 r:f32:T,H m:f32:T,H "
+     "v_scale:f8E8M0FNU:S,G,512 v_bf16:bf16:T,G,64~ do_data:f8E4M3FN:T,H,64 "
+     "do_scale:f8E8M0FNU:S,H,512 do:bf16:T,H,64~ r:f32:T,H m:f32:T,H "
      "d_past:f32:T,H d_diagonal:f32:T,H v_scale_hat:f8E8M0FNU:S,G,512 "
      "k_factor:f32:S,G,128 k_factor_diagonal:f32:S,G,128 k_exponent:f32:S,G "
-     "work:i32:?,4 softmax_scale:f32 dq!:bf16:T,H,64"}};
+     "work:i32:?,4 softmax_scale:f32 dq!:bf16:T,H,64~"}};
 
 AttentionConfig smallConfig() {
   AttentionConfig config;
@@ -313,9 +313,6 @@ TEST(Backward, Refusals) {
             std::string::npos);
   // Inputs may share memory.
   EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dO = t.forward.o; }), "");
-  EXPECT_EQ(
-      errorWith([](BackwardTensors &t) { t.forward.vStrides = {384, 64}; }),
-      "the backward takes v contiguous, but it has strides 384 and 64");
 
   AttentionConfig other = smallConfig();
   other.headDim = 128;
@@ -329,6 +326,93 @@ TEST(Backward, Refusals) {
       "kernel folder '" + folder.path().str() +
           "' has no kernel 'attention_bwd_dq' with head_dim=64 "
           "causal=true format=mxfp8");
+}
+
+TEST(Backward, Strides) {
+  KernelFolder folder(declarations);
+  std::unique_ptr<Device> device = createSimDevice({});
+  std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
+  auto errorWith = [&](auto change) {
+    Addresses addresses;
+    change(addresses.tensors);
+    return errorOf(backward->prepare(documents, addresses.tensors));
+  };
+  // V inside [tokens, 4 + 2 + 2, 64], dO by heads.
+  EXPECT_EQ(errorWith([](BackwardTensors &t) {
+              t.forward.vStrides = {512, 64};
+              t.dOStrides = {64, 301 * 64};
+            }),
+            "");
+  EXPECT_EQ(
+      errorWith([](BackwardTensors &t) { t.forward.vStrides = {516, 64}; }),
+      "argument 'v_bf16' has stride 516 in dimension 0, which is 1032 bytes "
+      "and not a multiple of 16");
+  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dOStrides = {256, 68}; }),
+            "argument 'do' has stride 68 in dimension 1, which is 136 bytes "
+            "and not a multiple of 16");
+  EXPECT_EQ(errorWith([](BackwardTensors &t) {
+              t.dQ = uint64_t(1) << 50;
+              t.dQStrides = {uint64_t(1) << 33, 64};
+            }),
+            "argument 'dq' has stride 8589934592 in dimension 0, the limit is "
+            "8589934584 elements (2^34 - 16 bytes)");
+  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dQStrides = {248, 64}; }),
+            "argument 'dq' has stride 248 in dimension 0, expected at least "
+            "256 because the kernel writes it");
+  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dKStrides = {128, 56}; }),
+            "argument 'dk' has stride 56 in dimension 1, expected at least 64 "
+            "because the kernel writes it");
+
+  // Gradients side by side in the rows of one tensor.
+  auto sideBySide = [&](uint64_t dk, uint64_t dv, uint64_t stride = 512) {
+    return errorWith([=](BackwardTensors &t) {
+      t.dQStrides = t.dKStrides = t.dVStrides = {stride, 64};
+      t.dK = t.dQ + dk;
+      t.dV = t.dQ + dv;
+    });
+  };
+  EXPECT_EQ(sideBySide(512, 768), "");
+  EXPECT_EQ(sideBySide(768, 512), "");
+  EXPECT_EQ(sideBySide(512, 768, 520), "");
+  EXPECT_EQ(sideBySide(uint64_t(-256), uint64_t(-512)), "");
+  // In another row.
+  EXPECT_EQ(sideBySide(3 * 1024 + 512, 768), "");
+  EXPECT_EQ(sideBySide(496, 768),
+            "'dk' (307456 bytes at 0x500001f0) overlaps 'dq' (307712 bytes at "
+            "0x50000000)");
+  EXPECT_EQ(sideBySide(512, 752),
+            "'dv' (307456 bytes at 0x500002f0) overlaps 'dk' (307456 bytes at "
+            "0x50000200)");
+  // The last head reaches into the next row's first.
+  EXPECT_EQ(sideBySide(512, 784),
+            "'dv' (307456 bytes at 0x50000310) overlaps 'dq' (307712 bytes at "
+            "0x50000000)");
+  EXPECT_EQ(sideBySide(uint64_t(-240), uint64_t(-512)),
+            "'dk' (307456 bytes at 0x4fffff10) overlaps 'dq' (307712 bytes at "
+            "0x50000000)");
+  // Other rows: dK's come to lie on dQ's.
+  EXPECT_EQ(errorWith([](BackwardTensors &t) {
+              t.dQStrides = {512, 64};
+              t.dKStrides = {520, 64};
+              t.dK = t.dQ + 512;
+            }),
+            "'dk' (312256 bytes at 0x50000200) overlaps 'dq' (307712 bytes at "
+            "0x50000000)");
+  // Side by side head by head, [tokens, 2, 2, 64].
+  auto byHeads = [&](uint64_t dv, uint64_t token) {
+    return errorWith([=](BackwardTensors &t) {
+      t.dKStrides = t.dVStrides = {token, 128};
+      t.dV = t.dK + dv;
+    });
+  };
+  EXPECT_EQ(byHeads(128, 256), "");
+  EXPECT_NE(byHeads(112, 256).find("overlaps 'dk'"), std::string::npos);
+  EXPECT_NE(byHeads(144, 256).find("overlaps 'dk'"), std::string::npos);
+  EXPECT_EQ(byHeads(128, 264), "");
+  EXPECT_NE(byHeads(256, 264).find("overlaps 'dk'"), std::string::npos);
+  // dV's second head is in the next row: beside dK's first, and upon it.
+  EXPECT_EQ(byHeads(384, 256), "");
+  EXPECT_NE(byHeads(384, 264).find("overlaps 'dk'"), std::string::npos);
 }
 
 TEST(Backward, ExponentialsMustBeTheSameInAllKernels) {

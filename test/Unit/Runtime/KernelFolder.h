@@ -21,9 +21,10 @@
 namespace flamia::test {
 
 /// Arguments of a kernel as "name:element:dims" with a "!" after the name of
-/// what it writes and a "@" after the dimensions of what the record has in the
-/// workspace. Dimensions: T tokens, S tiles, H heads, G kv heads, or
-/// numbers. The file is named KERNEL, or KERNEL_nvfp4 with that parameter.
+/// what it writes, a "@" after the dimensions of what the record has in the
+/// workspace, and a "~" after the three of what may have strides. Dimensions: T
+/// tokens, S tiles, H heads, G kv heads, or numbers. The file is named KERNEL,
+/// or KERNEL_nvfp4 with that parameter.
 struct Declaration {
   const char *kernel;
   const char *parameters;
@@ -56,6 +57,7 @@ public:
       auto [element, dims] = rest.split(':');
       bool written = nameText.consume_back("!"), tensor = !dims.empty();
       bool workspace = dims.consume_back("@");
+      bool strided = dims.consume_back("~");
       std::string comma = args.empty() ? "" : ", ";
       args += comma + "{\"name\": \"" + nameText.str() + "\", \"element\": \"" +
               element.str() + "\", \"kind\": \"" +
@@ -66,6 +68,8 @@ public:
       // [tokens, heads] of f32 is all that the tests need.
       if (workspace)
         args += R"(, "workspace": {"bytes": 4, "per": ["tokens", "heads"]})";
+      if (strided)
+        args += R"(, "strides": [null, null, 1])";
       args += "}";
       params += comma + "{\"" + (tensor ? "pointer" : "scalar") + "\": \"" +
                 nameText.str() + "\"}";
