@@ -321,6 +321,16 @@ bool Cluster::giveUpWaits() {
   return any;
 }
 
+/// Whether another cluster's failure makes this one pointless. The earliest
+/// failure is the one that is reported, so earlier clusters go on, unless they
+/// poll: what they wait for may be what the failed one would have done, an
+/// unlocked lock.
+bool Cluster::shouldAbandon() const {
+  uint64_t failure = launch.firstFailure.load(std::memory_order_relaxed);
+  return failure < place || (failure != LaunchState::noFailure &&
+                             clock - quietSince > pollPatience);
+}
+
 void Cluster::run() {
   std::vector<Warp *> warps;
   for (auto &cta : ctas)
@@ -360,6 +370,8 @@ void Cluster::run() {
         quietSince = clock;
         continue;
       }
+      if ((abandoned = shouldAbandon()))
+        return;
       if (clock - quietSince > launch.options->progressLimit)
         return reportDeadlock("no instruction with a visible effect was "
                               "executed for too long");

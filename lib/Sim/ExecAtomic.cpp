@@ -101,14 +101,17 @@ T combine(Op op, Type t, T old, T v, T c, bool flushes) {
   return old;
 }
 
-/// Applies the operation to one word, which is another thread's, too.
+/// Applies the operation to one word, which is another thread's, too. Only a
+/// change counts as an effect: who tries again and again to take a lock makes
+/// no progress.
 template <typename T>
-T update(T *word, Op op, Type t, T v, T c, bool flushes) {
+T update(Exec &x, T *word, Op op, Type t, T v, T c, bool flushes) {
   T old = __atomic_load_n(word, __ATOMIC_RELAXED), next;
   do {
     next = combine<T>(op, t, old, v, c, flushes);
   } while (!__atomic_compare_exchange_n(word, &old, next, false,
                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  x.cluster.effects += next != old;
   return old;
 }
 
@@ -155,7 +158,7 @@ Flow atomic(Exec &x, const Instr &i, uint32_t mask) {
     uint8_t *p = resolveWord(x, i, address, sizeof(T), l);
     if (!p)
       return Flow::Fail;
-    result[l] = update(reinterpret_cast<T *>(p), op, i.type, v[l], c[l],
+    result[l] = update(x, reinterpret_cast<T *>(p), op, i.type, v[l], c[l],
                        isGlobal(i, address));
   }
   if (d)
@@ -179,7 +182,7 @@ Flow atomicVector(Exec &x, const Instr &i, uint32_t mask) {
     if (!p)
       return Flow::Fail;
     for (unsigned k = 0; k < count; ++k)
-      result[k][l] = update(reinterpret_cast<T *>(p) + k, op, i.type,
+      result[k][l] = update(x, reinterpret_cast<T *>(p) + k, op, i.type,
                             x.lanes<T>(x.vec(i, first + k))[l], T(0), true);
   }
   for (unsigned k = 0; hasResult && k < count; ++k)
@@ -206,8 +209,11 @@ Flow atomicQuad(Exec &x, const Instr &i, uint32_t mask) {
     std::lock_guard<std::mutex> hold(lock);
     std::memcpy(&result[l], p, sizeof(Quad));
     bool same = result[l].lo == v[l].lo && result[l].hi == v[l].hi;
-    if (op == Op::Exch || same)
-      std::memcpy(p, op == Op::Exch ? &v[l] : &c[l], sizeof(Quad));
+    if (op != Op::Exch && !same)
+      continue;
+    const Quad &next = op == Op::Exch ? v[l] : c[l];
+    x.cluster.effects += std::memcmp(p, &next, sizeof(Quad)) != 0;
+    std::memcpy(p, &next, sizeof(Quad));
   }
   Quad *d = x.lanes<Quad>(i.dst[0]);
   forLanes(mask, [&](int l) { d[l] = result[l]; });
@@ -299,7 +305,6 @@ bool decodeAtomic(Decoder &d) {
   o.type = t;
   o.imm =
       int64_t((uint64_t(o.imm) & 0x00FFFFFFFFFFFFFFull) | uint64_t(op) << 56);
-  o.flags |= flagEffect;
   o.unit = o.space == spaceShared ? Unit::Shared : Unit::Memory;
   if (policy && !d.src(d.op(d.numOps() - 1), Type::B64, o.src[3]))
     return true;

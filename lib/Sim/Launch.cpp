@@ -216,9 +216,8 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
   ClusterList clusters(config, options);
   uint64_t count = clusters.size();
   std::atomic<uint64_t> next{0};
-  std::atomic<bool> stop{false};
   std::mutex lock;
-  uint64_t firstFailure = ~0ull;
+  std::atomic<uint64_t> &firstFailure = builder.state.firstFailure;
   if (options.ctas.empty())
     builder.state.takeCluster = [&](std::array<uint32_t, 3> &first) {
       uint64_t k = next++;
@@ -233,11 +232,12 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
     };
   auto work = [&] {
     SimStats local;
-    while (!stop) {
+    while (firstFailure == LaunchState::noFailure) {
       uint64_t k = next++;
       if (k >= count)
         break;
       Cluster cluster(builder.state);
+      cluster.place = k;
       cluster.recordOrder = options.stats && k == 0;
       cluster.start(clusters[k], options.seed);
       if (options.trace)
@@ -245,6 +245,8 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
       if (options.profile)
         cluster.profiler = std::make_unique<Profiler>(cluster, result.profile);
       cluster.run();
+      if (cluster.abandoned)
+        break;
       if (cluster.tracer)
         cluster.tracer->finish();
       if (cluster.hazards)
@@ -260,7 +262,6 @@ LaunchResult launch(const Module &module, DeviceMemory &memory,
       // Lower clusters were all begun earlier, so the lowest failing one is
       // always found.
       std::lock_guard<std::mutex> guard(lock);
-      stop = true;
       if (k < firstFailure) {
         firstFailure = k;
         result.errors = std::move(cluster.errors);

@@ -15,6 +15,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <random>
@@ -202,6 +203,9 @@ struct LaunchState {
   /// Takes a cluster off the list of those not begun: its first CTA, or false
   /// when all have begun. Empty when only some CTAs are run.
   std::function<bool(std::array<uint32_t, 3> &)> takeCluster;
+  /// The place in the order of the earliest cluster that failed so far.
+  static constexpr uint64_t noFailure = ~0ull;
+  std::atomic<uint64_t> firstFailure{noFailure};
 };
 
 /// One cluster (usually one CTA) being simulated.
@@ -225,6 +229,9 @@ struct Cluster {
   uint32_t clusterArrived = 0; ///< Threads.
   std::vector<Diagnostic> errors;
   bool failed() const { return !errors.empty(); }
+  uint64_t place = 0; ///< In the order in which clusters begin.
+  /// Given up because another one failed: nothing that it found counts.
+  bool abandoned = false;
 
   // Statistics.
   std::vector<uint64_t> executed; ///< Per instruction of the kernel.
@@ -252,6 +259,7 @@ struct Cluster {
   void finishWarp(Warp &warp);
   void finishCta(Cta &cta);
   bool giveUpWaits();
+  bool shouldAbandon() const;
   void reportDeadlock(const char *why);
   void reportLimit();
 };

@@ -116,6 +116,21 @@ TEST(Mbarrier, ASpinWithoutEndIsReported) {
   EXPECT_CONTAINS(o.errors, "no progress");
 }
 
+TEST(Barrier, ALockThatNobodyUnlocksIsReported) {
+  Snippet s;
+  s.options.progressLimit = 100000;
+  for (const char *attempt :
+       {"atom.global.cas.b32 %r1, [out], 0, 1; setp.ne.u32 %p2, %r1, 0;",
+        "atom.global.exch.b32 %r1, [out], 1; setp.eq.u32 %p2, %r1, 1;",
+        "atom.global.or.b32 %r1, [out], 1; and.b32 %r1, %r1, 1;"
+        "setp.eq.u32 %p2, %r1, 1;"}) {
+    Outcome o = s.run("setp.ne.u32 %p1, tid, 0; @%p1 bra E;"
+                      "st.relaxed.gpu.global.b32 [out], 1; W: " +
+                      std::string(attempt) + "@%p2 bra W; E:");
+    EXPECT_CONTAINS(o.errors, "no progress");
+  }
+}
+
 TEST(Barrier, NamedBarriersCountThreads) {
   // Warps 0 and 1 meet at barrier 1; warp 2 only arrives at barrier 2.
   Snippet s = withBarrier(96);

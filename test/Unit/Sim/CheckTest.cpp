@@ -106,4 +106,34 @@ TEST(Checks, TheLowestFailingCtaIsReported) {
                     "trap [cta (10,0,0)");
 }
 
+TEST(Checks, WhoWaitsForAFailedCtaStops) {
+  // One CTA takes a lock, and fails when the other one is about to want it.
+  // Words: the lock (0xDEADBEEF: free), who has begun to wait.
+  Snippet s;
+  s.grid = s.options.threads = 2;
+  for (const char *holder : {"0", "1"})
+    for (const char *poll :
+         {"atom.global.cas.b32 %r3, [out], 0xDEADBEEF, 2;"
+          "setp.ne.u32 %p2, %r3, 0xDEADBEEF;",
+          "ld.relaxed.gpu.global.b32 %r3, [out]; setp.eq.u32 %p2, %r3, 1;"}) {
+      Outcome o =
+          s.run("setp.ne.u32 %p1, tid, 0; @%p1 bra E; mov.u32 %r1, %ctaid.x;"
+                "setp.eq.u32 %p1, %r1, " +
+                std::string(holder) +
+                "; @%p1 bra HOLDER;"
+                "BEGUN: ld.relaxed.gpu.global.b32 %r3, [out];"
+                "setp.ne.u32 %p2, %r3, 1; @%p2 bra BEGUN;"
+                "st.relaxed.gpu.global.b32 [out+4], 1;"
+                "WAIT: " +
+                poll +
+                "@%p2 bra WAIT; bra E;"
+                "HOLDER: atom.global.exch.b32 %r3, [out], 1;"
+                "HELD: ld.relaxed.gpu.global.b32 %r3, [out+4];"
+                "setp.ne.u32 %p2, %r3, 1; @%p2 bra HELD; trap;"
+                "E:");
+      EXPECT_CONTAINS(o.errors, "trap [cta (" + std::string(holder) + ",0,0)");
+      EXPECT_EQ(o.errors.find("no progress"), std::string::npos) << o.errors;
+    }
+}
+
 } // namespace
