@@ -119,10 +119,12 @@ flamia.kernel @attention_fwd(
     %p = math.exp2 %x_seen : !scores
     %p8 = flamia.quantize %p exponent 0 : !scores -> !weights
 
-    // l adds the unrounded weights; d adds what rounding did to the largest one.
+    // l adds the unrounded weights; d adds what rounding did to the largest one, which is
+    // that of the largest score (the scale is not negative).
     %sum = flamia.reduce sum %p : !scores -> !row
     %l1 = math.fma %l0, %alpha, %sum : !row
-    %p_max = flamia.reduce max %p : !scores -> !row
+    %x_max = math.fma %max, %c_row, %bias : !row
+    %p_max = math.exp2 %x_max : !row
     %p_max_rounded = flamia.round_like %p_max, %p8 : !row, !weights
     %rounding = arith.subf %p_max_rounded, %p_max : !row
     %d1 = math.fma %d0, %alpha, %rounding : !row

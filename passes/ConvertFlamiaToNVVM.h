@@ -234,6 +234,8 @@ private:
   LogicalResult lowerMath(Operation *op);
   void lowerFull(FullOp op);
   LogicalResult lowerBroadcast(BroadcastOp op);
+  void addToSums(llvm::SmallVectorImpl<Value> &pairs, llvm::ArrayRef<Value> x);
+  Value finishSum(llvm::ArrayRef<Value> pairs);
   void lowerReduce(ReduceOp op);
   std::pair<Value, Value> maskBounds(MaskOp op, Value first);
   void lowerMask(MaskOp op);
@@ -380,6 +382,10 @@ private:
     int64_t wordsOfBlock = 1;
   };
   llvm::DenseMap<Value, Deferred> deferred;
+  /// Payloads that are converted already, where their values are computed.
+  llvm::DenseMap<Value, Value> converted;
+  /// The same of row sums.
+  llvm::DenseMap<Value, Value> summed;
   int64_t bufferBytes = 0, barrierBytes = 0, smemBytes = 0, tmemColumns = 0;
   /// CTAs count along the program's y first. Tensors are row-major, so CTAs
   /// that run at the same time then read and write whole pages of memory.

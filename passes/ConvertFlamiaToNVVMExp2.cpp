@@ -47,6 +47,26 @@ static void emitPolynomial(Emitter &e, ArrayRef<Value> from,
   llvm::append_range(to, e.elements(e.op<arith::MulFOp>(sum, power)));
 }
 
+/// A conversion of the exponentials that needs nothing else.
+static QuantizeOp conversionOf(Exp2Op op) {
+  for (Operation *user : op->getUsers())
+    if (auto quantize = dyn_cast<QuantizeOp>(user);
+        quantize && quantize->getBlock() == op->getBlock() &&
+        quantize.getExponent() == 0u && !quantize.getShift() &&
+        !quantize.getRows())
+      return quantize;
+  return {};
+}
+
+static ReduceOp rowSumOf(Exp2Op op) {
+  for (Operation *user : op->getUsers())
+    if (auto reduce = dyn_cast<ReduceOp>(user);
+        reduce && reduce->getBlock() == op->getBlock() &&
+        reduce.getKind() == ReduceKind::Sum)
+      return reduce;
+  return {};
+}
+
 LogicalResult KernelLowering::lowerExp2(Exp2Op op) {
   numerics::Exp2Share share{int64_t(op.getBlocks()), int64_t(op.getOf())};
   SmallVector<Value> from = e.elements(get(op.getSource())), to;
@@ -55,6 +75,25 @@ LogicalResult KernelLowering::lowerExp2(Exp2Op op) {
   Value first =
       e.trunc32(e.shr(e.add(i64(op.getRows()), i64(op.getCols())), 5));
   first = e.add(first, e.andi(warp, e.c32(3)));
+  // Where a warp goes one of two ways, the results are converted and summed on
+  // the way: no registers need to have the same place in both, and ptxas joins
+  // the halves of a word for nothing only where it sees what makes the values.
+  QuantizeOp conversion = conversionOf(op);
+  ReduceOp sum = rowSumOf(op);
+  SmallVector<Value> words, sums;
+  auto complete = [&](Values results) {
+    Values block = results;
+    if (conversion)
+      llvm::append_range(
+          results,
+          e.elements(pack(block, conversion.getType().getElementType())));
+    if (sum) {
+      SmallVector<Value> partial = sums;
+      addToSums(partial, block);
+      llvm::append_range(results, partial);
+    }
+    return results;
+  };
   for (size_t col = 0; col < from.size(); col += numerics::blockSize) {
     ArrayRef<Value> block =
         ArrayRef(from).slice(col, size_t(numerics::blockSize));
@@ -79,10 +118,23 @@ LogicalResult KernelLowering::lowerExp2(Exp2Op op) {
       Value rest = e.andi(e.mulC(number, share.blocks), e.c32(share.of - 1));
       Value chosen =
           e.cmp(arith::CmpIPredicate::ult, rest, e.c32(share.blocks));
-      results = e.ifElse(chosen, polynomial, unit);
+      results = e.ifElse(
+          chosen, [&] { return complete(polynomial()); },
+          [&] { return complete(unit()); });
+      ArrayRef<Value> more = ArrayRef(results).drop_front(block.size());
+      if (sum) {
+        sums.assign(more.end() - 4, more.end());
+        more = more.drop_back(4);
+      }
+      llvm::append_range(words, more);
+      results.truncate(block.size());
     }
     llvm::append_range(to, results);
   }
   set(op.getResult(), e.fromElements(to));
+  if (!words.empty())
+    converted[conversion.getResult()] = e.vectorOf(words);
+  if (!sums.empty())
+    summed[sum.getResult()] = finishSum(sums);
   return success();
 }

@@ -139,7 +139,8 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
         value = e.op<arith::MulFOp>(value, factor);
     }
     SmallVector<Value> bytes(blocks, shifted(e.c32(exponent + 127)));
-    values[op.getResult()] = {pack(x, type.getElementType()),
+    Value words = converted.lookup(op.getResult());
+    values[op.getResult()] = {words ? words : pack(x, type.getElementType()),
                               e.vectorOf(bytes)};
     return success();
   }

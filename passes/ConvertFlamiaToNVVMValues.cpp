@@ -463,7 +463,36 @@ LogicalResult KernelLowering::lowerBroadcast(BroadcastOp op) {
   return success();
 }
 
+/// Adds columns to the eight partial sums of a row sum, which travel as <2 x
+/// f32>: sm_100 adds these in one instruction.
+void KernelLowering::addToSums(SmallVectorImpl<Value> &pairs,
+                               ArrayRef<Value> x) {
+  for (size_t i = 0; i < x.size(); i += 2) {
+    // -0 is what a sum does not notice.
+    Value pair =
+        e.vectorOf({x[i], i + 1 < x.size() ? x[i + 1] : e.cF32(-0.0f)});
+    if (pairs.size() < 4)
+      pairs.push_back(pair);
+    else
+      pairs[i / 2 % 4] = e.op<arith::AddFOp>(pairs[i / 2 % 4], pair);
+  }
+}
+
+/// The row sum from its partial sums, as a tree.
+Value KernelLowering::finishSum(ArrayRef<Value> pairs) {
+  SmallVector<Value> p;
+  for (Value pair : pairs)
+    p.append(e.elements(pair));
+  auto sum = [&](Value a, Value b) { return e.op<arith::AddFOp>(a, b); };
+  return sum(sum(sum(p[0], p[4]), sum(p[2], p[6])),
+             sum(sum(p[1], p[5]), sum(p[3], p[7])));
+}
+
 void KernelLowering::lowerReduce(ReduceOp op) {
+  if (Value total = summed.lookup(op.getResult())) {
+    set(op.getResult(), total);
+    return;
+  }
   Value source = get(op.getSource());
   auto type = dyn_cast<VectorType>(source.getType());
   if (op.getKind() == ReduceKind::AbsMax)
@@ -488,22 +517,9 @@ void KernelLowering::lowerReduce(ReduceOp op) {
     set(op.getResult(), total);
     return;
   }
-  // Pairs of columns travel as <2 x f32>, which sm_100 adds in one instruction.
   SmallVector<Value> pairs;
-  for (size_t i = 0; i < x.size(); i += 2) {
-    // -0 is what a sum does not notice.
-    Value pair =
-        e.vectorOf({x[i], i + 1 < x.size() ? x[i + 1] : e.cF32(-0.0f)});
-    if (i < 8)
-      pairs.push_back(pair);
-    else
-      pairs[i / 2 % 4] = sum(pairs[i / 2 % 4], pair);
-  }
-  SmallVector<Value> p;
-  for (Value pair : pairs)
-    p.append(e.elements(pair));
-  set(op.getResult(), sum(sum(sum(p[0], p[4]), sum(p[2], p[6])),
-                          sum(sum(p[1], p[5]), sum(p[3], p[7]))));
+  addToSums(pairs, x);
+  set(op.getResult(), finishSum(pairs));
 }
 
 /// The columns [low, high) that a mask keeps, counted from `first`.

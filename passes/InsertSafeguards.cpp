@@ -173,7 +173,9 @@ Value Exchange::load(LoadScaledOp like, BlockArgument source, bool vector) {
 }
 
 /// The values that were quantized, in 16 bits. What is summed or reduced beside
-/// the product must be what the product uses: reductions see the rounded ones.
+/// the product must be what the product uses: reductions see the rounded ones,
+/// and so does whatever else looks at a value that `flamia.round_like` rounds
+/// like them.
 Value Exchange::roundedValues(const Factor &factor, Value perToken,
                               bool alongCols) {
   QuantizeOp quantize = factor.quantize;
@@ -187,8 +189,25 @@ Value Exchange::roundedValues(const Factor &factor, Value perToken,
   Value seen = arith::ExtFOp::create(builder, loc, type, rounded);
   values.replaceUsesWithIf(
       seen, [](OpOperand &use) { return isa<ReduceOp>(use.getOwner()); });
-  quantize.getResult().replaceUsesWithIf(
-      rounded, [](OpOperand &use) { return isa<RoundLikeOp>(use.getOwner()); });
+  SmallVector<RoundLikeOp> likes;
+  for (Operation *user : quantize->getUsers())
+    if (auto like = dyn_cast<RoundLikeOp>(user))
+      likes.push_back(like);
+  for (RoundLikeOp like : likes) {
+    like.getLikeMutable().assign(rounded);
+    Operation *source = like.getSource().getDefiningOp();
+    if (!source || isa<ReduceOp>(source) ||
+        source->getBlock() != quantize->getBlock())
+      continue;
+    OpBuilder behind(source->getContext());
+    behind.setInsertionPointAfter(source);
+    Value value = like.getSource();
+    auto valueType = cast<RankedTensorType>(value.getType());
+    Value narrowed =
+        arith::TruncFOp::create(behind, loc, valueType.clone(element), value);
+    Value widened = arith::ExtFOp::create(behind, loc, valueType, narrowed);
+    value.replaceAllUsesExcept(widened, narrowed.getDefiningOp());
+  }
   if (!perToken)
     return rounded;
   builder.setInsertionPoint(dot);

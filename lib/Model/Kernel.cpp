@@ -232,6 +232,46 @@ static const sim::Profile::Cta *longest(const sim::Profile &profile,
   return best;
 }
 
+/// "mbarrier 0x12345, signalled by mma (commit)".
+static std::string describe(const Timeline::Wait &wait,
+                            const KernelCounts &counts) {
+  using Event = sim::Profile::Event;
+  if (wait.kind == Event::TmemWait)
+    return "its own loads or stores of tensor memory";
+  std::string who = "warp " + std::to_string(wait.signalWarp);
+  for (const RoleCounts &role : counts.tile.roles)
+    if (is_contained(role.warps, wait.signalWarp))
+      who = role.name;
+  const char *how = wait.signal == Event::Commit ? "products complete"
+                    : wait.signal == Event::Load ? "bytes loaded"
+                                                 : "arrival";
+  const char *what = wait.kind == Event::NamedWait ? "barrier" : "mbarrier";
+  return formatv("{0} {1:x}: {2} ({3})", what, wait.barrier & 0xFFFFFF, how,
+                 who)
+      .str();
+}
+
+/// Where a warp waits longer in the larger launch, by tile.
+static std::vector<KernelModel::RoleTime::Wait>
+waitsOf(const Timeline::WarpTime &small, const Timeline::WarpTime &large,
+        const KernelCounts &counts, const sim::Profile &profile,
+        double perTile) {
+  std::vector<KernelModel::RoleTime::Wait> result;
+  for (const auto &[place, wait] : large.waits) {
+    auto before = small.waits.find(place);
+    double cycles = wait.cycles;
+    if (before != small.waits.end())
+      cycles -= before->second.cycles;
+    unsigned line = place < profile.code.size() ? profile.code[place].line : 0;
+    if (cycles * perTile >= 0.5)
+      result.push_back({cycles * perTile, line, describe(wait, counts)});
+  }
+  llvm::sort(result, [](const auto &a, const auto &b) {
+    return a.cycles != b.cycles ? a.cycles > b.cycles : a.line < b.line;
+  });
+  return result;
+}
+
 Expected<KernelModel> modelLaunches(const SassFunction &code,
                                     const ProfiledLaunch &small,
                                     const ProfiledLaunch &large,
@@ -280,8 +320,10 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
     unsigned w = role.warps.front();
     const Timeline::WarpTime &a = timelines[0].warps[w],
                              &b = timelines[1].warps[w];
-    result.roleTimes.push_back({role.name, (b.busy - a.busy) * perTile,
-                                (b.waiting - a.waiting) * perTile});
+    result.roleTimes.push_back(
+        {role.name, (b.busy - a.busy) * perTile,
+         (b.waiting - a.waiting) * perTile,
+         waitsOf(a, b, result.counts, large.profile, perTile)});
   }
   result.rowChain =
       std::max(0.0, cycles[1] - result.chain * tiles[1]) / result.rowsPerCta;
@@ -358,7 +400,8 @@ static void printCounts(raw_ostream &os, const Counts &counts) {
   os << "\n";
 }
 
-std::string report(const KernelModel &model, const Machine &machine) {
+std::string report(const KernelModel &model, const Machine &machine,
+                   unsigned waits) {
   std::string text;
   raw_string_ostream os(text);
   const KernelCounts &c = model.counts;
@@ -380,6 +423,12 @@ std::string report(const KernelModel &model, const Machine &machine) {
         os << formatv("; {0} busy {1:f0}, waiting {2:f0}", t.role, t.busy,
                       t.waiting);
     os << "\n";
+    if (waits)
+      for (const KernelModel::RoleTime &t : model.roleTimes)
+        for (const auto &wait : ArrayRef(t.waits).take_front(waits))
+          os << formatv("      {0,-10} waits {1,5:f0} cycles after PTX line "
+                        "{2}: {3}\n",
+                        t.role, wait.cycles, wait.line, wait.what);
     os << formatv("    modelled {0:f0} cycles, limited by {1}\n",
                   model.tileCycles(), model.bottleneck());
   }

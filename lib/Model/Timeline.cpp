@@ -20,8 +20,10 @@ constexpr unsigned quarters = 4;
 
 /// A phase of an mbarrier, or a generation of a named barrier.
 struct Phase {
-  unsigned missing = 0; ///< Arrivals that have not been issued.
-  double complete = 0;  ///< When the last of the others counts.
+  unsigned missing = 0;               ///< Arrivals that have not been issued.
+  double complete = 0;                ///< When the last of the others counts.
+  Event::Kind signal = Event::Arrive; ///< The last one, and its warp.
+  unsigned signalWarp = 0;
   double time() const { return missing ? never : complete; }
 };
 
@@ -39,6 +41,8 @@ struct Runner {
   double wakeDelay = 0;
   double wake = 0; ///< Known time, or never.
   double since = 0;
+  uint32_t place = ~0u;                 ///< Instruction that was executed last.
+  const Event *wait = nullptr;          ///< What is waited for.
   double loadsDone = 0, storesDone = 0; ///< tcgen05.ld and st.
   bool done = false;
   Timeline::WarpTime time;
@@ -136,14 +140,33 @@ private:
   void signal(Runner &r, const Event &e, double when) {
     Phase *p = signalled(r.cta, e);
     --p->missing;
-    p->complete = std::max(p->complete, when);
+    if (when >= p->complete) {
+      p->complete = when;
+      p->signal = e.kind;
+      p->signalWarp = r.warp;
+    }
+  }
+
+  void noteWait(Runner &r) {
+    double cycles = now - r.since;
+    r.time.waiting += cycles;
+    if (!r.wait)
+      return;
+    Timeline::Wait &wait = r.time.waits[r.place];
+    wait.kind = r.wait->kind;
+    wait.cycles += cycles;
+    if (r.waitsFor) {
+      wait.barrier = r.wait->a;
+      wait.signal = r.waitsFor->signal;
+      wait.signalWarp = r.waitsFor->signalWarp;
+    }
   }
 
   /// Works off events that take no time of the warp, up to a piece of
   /// instructions or a wait that is not over.
   void advance(Runner &r) {
     if (r.waitsFor || r.wake > r.since) {
-      r.time.waiting += now - r.since;
+      noteWait(r);
       r.since = now;
     }
     r.waitsFor = nullptr;
@@ -164,6 +187,7 @@ private:
           break;
         r.waitsFor = &it->second;
         r.wakeDelay = e.kind == Event::Wait ? lat.wake : 0;
+        r.wait = &e;
         if (wakeTime(r) > now)
           return;
         r.waitsFor = nullptr;
@@ -205,6 +229,7 @@ private:
         break;
       case Event::TmemWait:
         r.wake = std::max(now, e.a ? r.loadsDone : r.storesDone);
+        r.wait = &e;
         if (r.wake > now)
           return;
         break;
@@ -223,6 +248,7 @@ private:
   void start(Runner &r, const Event &first) {
     r.demand = UnitCycles();
     auto add = [&](const Event &e) {
+      r.place = e.b - 1;
       for (uint32_t pc = e.a; pc < e.b; ++pc)
         r.demand += costs[pc];
     };

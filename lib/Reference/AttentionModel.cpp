@@ -111,7 +111,7 @@ private:
       x[j] = j >= seen.begin && j < seen.end ? x[j] : -infinity;
     exp2Row(x, p, options.exp2, block, firstBlock);
 
-    float pMax = 0, rounding = 0;
+    float rounding = 0;
     if (inBf16) {
       // Every use of p in this tile sees the rounded value, so the term of
       // kappa is zero.
@@ -126,8 +126,11 @@ private:
       e4m3ToFloat(payload, rounded, tileRows);
       for (int64_t j = 0; j < tileRows; ++j)
         weights[r * tileRows + j] = rounded[j];
-      for (float value : p)
-        pMax = std::fmax(pMax, value);
+      // The largest weight is that of the largest score.
+      float pMax = 0;
+      if (rowMax != -infinity)
+        pMax =
+            float(std::exp2(double(std::fma(rowMax, c, weightShift - mNew))));
       rounding = e4m3ToFloat(floatToE4M3(pMax)) - pMax;
     }
     m[r] = mNew;

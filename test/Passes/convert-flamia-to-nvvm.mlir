@@ -352,3 +352,40 @@ flamia.kernel @convert_exp2(%x: memref<128x64xf32>) parameters {} grid(1) {
   flamia.store %e, %x[%c0, %c0] : tensor<128x64xf32>, memref<128x64xf32>
   flamia.return
 }
+
+// -----
+
+// What is converted and summed is converted and summed on either way, in the order of
+// flamia.reduce: four pairs of partial sums leave the branch, and the words.
+// CHECK-LABEL: llvm.func @convert_exp2_weights
+// CHECK: %[[FIRST:.*]]:44 = scf.if
+// CHECK-COUNT-32: llvm.call_intrinsic "llvm.nvvm.fmax.nan.f"
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
+// CHECK-COUNT-12: arith.addf %{{.*}} : vector<2xf32>
+// CHECK-NOT: arith.addf
+// CHECK: scf.yield
+// CHECK: else
+// CHECK-COUNT-32: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f32"
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
+// CHECK-COUNT-12: arith.addf %{{.*}} : vector<2xf32>
+// CHECK-NOT: arith.addf
+// CHECK: scf.yield
+// CHECK: scf.if
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
+// CHECK: arith.addf %[[FIRST]]#40, %{{.*}} : vector<2xf32>
+// CHECK: arith.addf %[[FIRST]]#43, %{{.*}} : vector<2xf32>
+// CHECK: else
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
+// CHECK-NOT: nvvm.convert.f32x2.to.f8x2
+// CHECK: llvm.store
+!weights = !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>
+flamia.kernel @convert_exp2_weights(%x: memref<128x64xf32>, %w: memref<128x64xf8E4M3FN>, %s: memref<128x1xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %t = flamia.load %x[%c0, %c0] : memref<128x64xf32> -> tensor<128x64xf32>
+  %e = flamia.exp2 %t rows %c0 cols %c0 polynomial 1 of 4 : tensor<128x64xf32>
+  %q = flamia.quantize %e exponent 0 : tensor<128x64xf32> -> !weights
+  %sum = flamia.reduce sum %e : tensor<128x64xf32> -> tensor<128x1xf32>
+  flamia.store_payload %q, %w[%c0, %c0] : !weights, memref<128x64xf8E4M3FN>
+  flamia.store %sum, %s[%c0, %c0] : tensor<128x1xf32>, memref<128x1xf32>
+  flamia.return
+}

@@ -15,8 +15,13 @@
 // FWD: %[[PB:.*]] = arith.truncf %[[P]] : tensor<128x128xf32> to tensor<128x128xbf16>
 // FWD: %[[PF:.*]] = arith.extf %[[PB]]
 // FWD: flamia.reduce sum %[[PF]]
-// FWD: %[[TOP:.*]] = flamia.reduce max %[[PF]]
-// FWD: flamia.round_like %[[TOP]], %[[PB]] : tensor<128x1xf32>, tensor<128x128xbf16>
+// The largest weight, which comes from the largest score, is rounded too: nothing is left of
+// its rounding.
+// FWD: %[[TOP:.*]] = math.exp2 {{.*}} : tensor<128x1xf32>
+// FWD: %[[TOPB:.*]] = arith.truncf %[[TOP]] : tensor<128x1xf32> to tensor<128x1xbf16>
+// FWD: %[[TOPF:.*]] = arith.extf %[[TOPB]]
+// FWD: %[[LIKE:.*]] = flamia.round_like %[[TOPF]], %[[PB]] : tensor<128x1xf32>, tensor<128x128xbf16>
+// FWD: arith.subf %[[LIKE]], %[[TOPF]]
 // FWD: %[[V:.*]] = flamia.load %v_bf16[
 // FWD: %[[ACC:.*]] = flamia.dot %[[PB]], %[[V]], {{.*}} : tensor<128x128xbf16>, tensor<128x128xbf16> -> tensor<128x128xf32>
 // FWD: scf.for {{.*}} iter_args({{.*}} = %[[ACC]])

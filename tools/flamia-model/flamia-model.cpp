@@ -42,6 +42,7 @@ machine code) and models their cycles (docs/model.md). Nothing is measured.
                     that kernel's code; without --cubin ptxas assembles the PTX
   --machine=NAME    B200, B300, GB200 or GB300 instead of what the architecture
                     says
+  --waits=N         name the N longest waits of every role in the replay
   --json=F          write the figures as JSON
   --svg=F           draw the units of a tile by role
   --workloads=F, --kernels=DIR
@@ -60,6 +61,7 @@ struct Options {
   std::vector<std::string> records;
   std::vector<Launch> launches;
   std::string ptx, cubin, arch, machine, json, svg, workloads, kernels;
+  unsigned waits = 0;
   bool calibration = false, help = false, version = false;
 };
 } // namespace
@@ -96,10 +98,16 @@ static Error parse(ArrayRef<const char *> arguments, Options &o) {
                         : name == "workloads" ? &o.workloads
                         : name == "kernels"   ? &o.kernels
                                               : nullptr;
-    if (!text && name != "launch")
+    if (!text && name != "launch" && name != "waits")
       return createStringError("unknown option '" + word + "'");
     if (value.empty())
       return createStringError("option '--" + name + "' needs a value");
+    if (name == "waits") {
+      if (value.getAsInteger(10, o.waits) || o.waits == 0)
+        return createStringError("--waits is '" + value +
+                                 "', expected a number above 0");
+      continue;
+    }
     if (text) {
       *text = value.str();
       continue;
@@ -268,7 +276,7 @@ int main(int argc, char **argv) {
   auto add = [&](Expected<KernelModel> model, const Machine &machine) -> Error {
     if (!model)
       return model.takeError();
-    outs() << report(*model, machine);
+    outs() << report(*model, machine, o.waits);
     list.push_back(modelJson(*model, machine));
     models.push_back(std::move(*model));
     return Error::success();

@@ -27,6 +27,13 @@ struct KernelModel {
     std::string role;
     double busy = 0;    ///< executing
     double waiting = 0; ///< for other roles or asynchronous operations
+    /// Where it waits, the longest first.
+    struct Wait {
+      double cycles = 0;
+      unsigned line = 0; ///< PTX line in front of the wait
+      std::string what;  ///< what for, for people
+    };
+    std::vector<Wait> waits;
   };
   std::vector<RoleTime> roleTimes;
   double tensorBusy = 0; ///< of the tensor pipe, per score tile
@@ -64,8 +71,10 @@ llvm::Expected<KernelModel> modelLaunches(const SassFunction &code,
 /// The B200 or B300 that an architecture is modelled as.
 llvm::Expected<const Machine *> machineOf(llvm::StringRef arch);
 
-/// Counts and cycles by role and unit, for people.
-std::string report(const KernelModel &model, const Machine &machine);
+/// Counts and cycles by role and unit, for people, and the `waits` longest
+/// waits of every role.
+std::string report(const KernelModel &model, const Machine &machine,
+                   unsigned waits = 0);
 
 } // namespace model
 } // namespace flamia

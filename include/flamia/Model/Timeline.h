@@ -22,6 +22,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <vector>
 
 namespace flamia {
@@ -43,10 +44,22 @@ struct Latencies {
 struct Timeline {
   double cycles = 0;
   double tensorBusy = 0;
+  /// The waits at one place of the program.
+  struct Wait {
+    sim::Profile::Event::Kind kind = sim::Profile::Event::Wait;
+    uint32_t barrier = 0; ///< that was waited for last (Wait, NamedWait)
+    /// What completed it last: an arrival, a commit or a load, and whose.
+    sim::Profile::Event::Kind signal = sim::Profile::Event::Arrive;
+    unsigned signalWarp = 0;
+    double cycles = 0;
+  };
   /// By warp of the first CTA.
   struct WarpTime {
     double busy = 0;    ///< executing
     double waiting = 0; ///< for other warps or operations
+    /// By the profile's instruction in front of the wait; those of instruction
+    /// ~0 stand at the start.
+    std::map<uint32_t, Wait> waits;
   };
   std::vector<WarpTime> warps;
 };

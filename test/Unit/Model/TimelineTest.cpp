@@ -94,6 +94,43 @@ TEST(Timeline, TensorPipeIsInOrder) {
               256 + lat.commit + lat.wake + 100, 1e-6);
 }
 
+TEST(Timeline, NamesWaits) {
+  sim::Profile profile;
+  sim::Profile::MmaShape shape;
+  shape.kind = "f16";
+  shape.m = shape.n = 128;
+  shape.k = 16;
+  profile.shapes = {shape};
+  sim::Profile::Cta cta;
+  cta.warps = {{{Event::Mma, 0, 0, 0}, {Event::Commit, 8, 0, 0}},
+               {{Event::Wait, 8, 0, 0},
+                run(0),
+                {Event::Arrive, 16, 0, 0},
+                {Event::TmemLoad, 0, 0, 512},
+                {Event::TmemWait, 1, 0, 0}},
+               {run(1), {Event::Wait, 16, 0, 0}}};
+  auto result = replay({&cta}, profile, costs(), Machine::b200());
+  ASSERT_TRUE(bool(result));
+  Latencies lat;
+  const auto &first = result->warps[1].waits, &second = result->warps[2].waits;
+  // In front of any instruction: the product.
+  ASSERT_EQ(first.count(~0u), 1u);
+  EXPECT_EQ(first.at(~0u).barrier, 8u);
+  EXPECT_EQ(first.at(~0u).signal, Event::Commit);
+  EXPECT_EQ(first.at(~0u).signalWarp, 0u);
+  EXPECT_NEAR(first.at(~0u).cycles, 64 + lat.commit + lat.wake, 1e-6);
+  // Its own load, behind instruction 0.
+  ASSERT_EQ(first.count(0), 1u);
+  EXPECT_EQ(first.at(0).kind, Event::TmemWait);
+  EXPECT_NEAR(first.at(0).cycles, 1 + lat.tmemLoad, 1e-6);
+  // The arrival of warp 1, behind instruction 1.
+  ASSERT_EQ(second.count(1), 1u);
+  EXPECT_EQ(second.at(1).signal, Event::Arrive);
+  EXPECT_EQ(second.at(1).signalWarp, 1u);
+  EXPECT_NEAR(second.at(1).cycles,
+              64 + lat.commit + lat.wake + lat.arrive + lat.wake, 1e-6);
+}
+
 TEST(Timeline, StuckIsAnError) {
   sim::Profile profile;
   sim::Profile::Cta cta;
