@@ -596,6 +596,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](CopyScalesOp o) { return lowerCopyScales(o), success(); })
       .Case([&](MmaOp o) { return lowerMma(o); })
       .Case([&](ReadOp o) { return lowerRead(o); })
+      .Case([&](ReadMaxOp o) { return lowerReadMax(o); })
       .Case([&](AnyDiffersOp o) { return lowerAnyDiffers(o), success(); })
       .Case([&](SliceOp o) { return lowerSlice(o), success(); })
       .Case([&](JoinOp o) { return lowerJoin(o), success(); })

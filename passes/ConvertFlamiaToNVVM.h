@@ -342,6 +342,7 @@ private:
   LogicalResult lowerMma(tcgen::MmaOp op);
   void lowerCopyScales(tcgen::CopyScalesOp op);
   LogicalResult lowerRead(tcgen::ReadOp op);
+  LogicalResult lowerReadMax(tcgen::ReadMaxOp op);
   void lowerAnyDiffers(tcgen::AnyDiffersOp op);
   LogicalResult lowerWrite(tcgen::WriteOp op);
   LogicalResult lowerWriteScales(tcgen::WriteScalesOp op);

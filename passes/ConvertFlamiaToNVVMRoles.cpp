@@ -92,3 +92,46 @@ void KernelLowering::lowerAnyDiffers(tcgen::AnyDiffersOp op) {
   set(op.getResult(), e.op<NVVM::VoteSyncOp>(e.i1(), e.c32(-1), differs,
                                              NVVM::VoteSyncKind::any));
 }
+
+/// LLVM 22 has no intrinsic for tcgen05.ld.red.
+LogicalResult KernelLowering::lowerReadMax(tcgen::ReadMaxOp op) {
+  if (arch != "sm_103a")
+    return unsupported(op, "tcgen05.ld.red is not available on ")
+           << arch << " (available on sm_103a)";
+  if (role && role->writesTmem)
+    NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
+  constexpr int64_t kColumns = 32;
+  std::string text = "tcgen05.ld.red.sync.aligned.32x32b.x32.max.f32 {$0";
+  std::string constraints = "=f";
+  for (int64_t i = 1; i < kColumns; ++i) {
+    text += ", $" + std::to_string(i);
+    constraints += ",=f";
+  }
+  text += "}, $32, [$33];";
+  constraints += ",=f,r";
+  Type result = LLVM::LLVMStructType::getLiteral(
+      e.b.getContext(), SmallVector<Type>(kColumns + 1, e.f32()));
+  Value address = laneAddress(tmemAddress(op.getBuffer(), get(op.getSlot())));
+  int64_t cols = cast<tcgen::BufferType>(op.getBuffer().getType()).getCols();
+  SmallVector<Value> loads;
+  for (int64_t first = 0; first < cols; first += kColumns)
+    loads.push_back(e.op<LLVM::InlineAsmOp>(
+        result, ValueRange{e.addC(address, first)}, text, constraints,
+        /*has_side_effects=*/true, /*is_align_stack=*/false,
+        LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr()));
+  NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::LOAD);
+  SmallVector<Value> elements;
+  Value max;
+  for (Value load : loads) {
+    SmallVector<Value> parts;
+    for (int64_t i = 0; i <= kColumns; ++i)
+      parts.push_back(e.op<LLVM::ExtractValueOp>(load, ArrayRef<int64_t>{i}));
+    parts = e.inPlace(parts);
+    Value top = parts.pop_back_val();
+    max = max ? Value(e.op<LLVM::MaxNumOp>(max, top)) : top;
+    elements.append(parts);
+  }
+  set(op.getResult(), e.fromElements(elements));
+  set(op.getMax(), max);
+  return success();
+}

@@ -489,6 +489,33 @@ def SplitColumnsPass : Pass<"flamia-split-columns", "::flamia::KernelOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
+def ReadMaxPass : Pass<"flamia-read-max", "::flamia::KernelOp"> {
+  let summary = "take the maxima of rows while reading tensor memory (sm_103a)";
+  let description = [{
+    A tile of f32 that is read whole from tensor memory and whose row maximum is taken
+    becomes one `tcgen.read_max`: `tcgen05.ld.red` of sm_103a. Part of the pipeline for that
+    architecture only; `convert-flamia-to-nvvm` refuses the operation for others. Numbers do
+    not change.
+
+    Needs roles (`flamia-pipeline`); without any it does nothing. Tiles that are masked, or
+    read in chunks (`flamia-split-columns`), stay.
+
+    Before:
+
+    ```mlir
+    %s = tcgen.read %b[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+    %m = flamia.reduce max %s : tensor<128x128xf32> -> tensor<128x1xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %s, %m = tcgen.read_max %b[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>, tensor<128x1xf32>
+    ```
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect"];
+}
+
 def AllocateMemoryPass : Pass<"flamia-allocate-memory", "::flamia::KernelOp"> {
   let summary = "place buffers in shared memory and in the 512 tensor memory columns";
   let description = [{

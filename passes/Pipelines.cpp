@@ -91,6 +91,8 @@ void flamia::buildTcgenPipeline(OpPassManager &manager,
   if (options.optLevel > 0)
     manager.addNestedPass<KernelOp>(createSkipRescalingPass());
   manager.addNestedPass<KernelOp>(createSplitColumnsPass());
+  if (options.optLevel > 0 && options.arch == "sm_103a")
+    manager.addNestedPass<KernelOp>(createReadMaxPass());
   manager.addNestedPass<KernelOp>(createAllocateMemoryPass());
 }
 

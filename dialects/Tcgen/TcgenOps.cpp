@@ -98,6 +98,26 @@ LogicalResult FillScalesOp::verify() {
                    {{Space::Tmem, Layout::Scales}});
 }
 
+LogicalResult ReadMaxOp::verify() {
+  auto buffer = cast<BufferType>(getBuffer().getType());
+  auto tile = cast<RankedTensorType>(getResult().getType());
+  if (failed(
+          checkKind(*this, "buffer", buffer, {{Space::Tmem, Layout::Lanes}})))
+    return failure();
+  if (!buffer.getElementType().isF32() || buffer.getCols() % 32 != 0)
+    return emitOpError("expected a buffer of f32 with a multiple of 32 "
+                       "columns, but got ")
+           << buffer;
+  if (tile.getShape() !=
+          ArrayRef<int64_t>({buffer.getRows(), buffer.getCols()}) ||
+      tile.getElementType() != buffer.getElementType() ||
+      getMax().getType() !=
+          RankedTensorType::get({buffer.getRows(), 1}, tile.getElementType()))
+    return emitOpError("expected the buffer's tile and a row vector, but got ")
+           << tile << " and " << getMax().getType();
+  return success();
+}
+
 LogicalResult AnyDiffersOp::verify() {
   auto type = cast<RankedTensorType>(getRow().getType());
   if (type.getShape() == ArrayRef<int64_t>({128, 1}) &&

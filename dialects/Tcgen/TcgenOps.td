@@ -320,6 +320,26 @@ def ReadOp : Tcgen_Op<"read", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
+def ReadMaxOp : Tcgen_Op<"read_max", [MemoryEffects<[MemRead]>]> {
+  let summary = "reads a tile from tensor memory and the maximum of each row";
+  let description = [{
+    `tcgen05.ld.red.32x32b.max`, which sm_103a has. As `tcgen.read` and `flamia.reduce max`.
+    Whole tiles of f32, of a multiple of 32 columns.
+
+    Example:
+
+    ```mlir
+    %t, %m = tcgen.read_max %s[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>, tensor<128x1xf32>
+    ```
+  }];
+  let arguments = (ins Tcgen_BufferType:$buffer, Index:$slot);
+  let results = (outs Flamia_Tile:$result, Flamia_Tile:$max);
+  let assemblyFormat = [{
+    $buffer `[` $slot `]` attr-dict `:` qualified(type($buffer)) `->` type($result) `,` type($max)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tcgen_Value : AnyTypeOf<[Flamia_Tile, Flamia_Scaled], "tile">;
 
 def SliceOp : Tcgen_Op<"slice", [Pure]> {

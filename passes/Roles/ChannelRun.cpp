@@ -276,7 +276,7 @@ private:
             use(fill.getBuffer(), slot, filled, /*replaces=*/true);
           return success();
         })
-        .Case([&](ReadOp read) {
+        .Case<ReadOp, ReadMaxOp>([&](auto read) {
           use(read.getBuffer(), event.slot, threadEvent(role),
               /*replaces=*/false);
           return success();

@@ -118,7 +118,7 @@ private:
           take(wait.getChannel(), wait.getSlot(), consumed);
         })
         .Case<ExpectOp, PublishOp, ReleaseOp, TmaLoadOp, BulkLoadOp, ReadOp,
-              WriteOp, WriteScalesOp>(
+              ReadMaxOp, WriteOp, WriteScalesOp>(
             [&](auto user) { event.slot = get(user.getSlot()); })
         .Case([&](CopyScalesOp copy) {
           event.operandSlots = {get(copy.getSourceSlot()),

@@ -856,3 +856,23 @@ flamia.kernel @k(%v: memref<?x?x64xf32>) parameters {} grid(1) {
   }
   flamia.return
 }
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16>
+  // expected-error@+1 {{expected a buffer of f32 with a multiple of 32 columns, but got}}
+  %t, %m = tcgen.read_max %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xbf16> -> tensor<128x128xbf16>, tensor<128x1xbf16>
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  // expected-error@+1 {{expected the buffer's tile and a row vector, but got 'tensor<128x64xf32>' and 'tensor<128x1xf32>'}}
+  %t, %m = tcgen.read_max %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x64xf32>, tensor<128x1xf32>
+  flamia.return
+}

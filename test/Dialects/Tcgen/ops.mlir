@@ -30,6 +30,8 @@ flamia.kernel @products(%q: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0F
     %slot = tcgen.wait %results
     // CHECK: tcgen.read %[[ACC]][%[[W]]] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
     %t = tcgen.read %acc[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+    // CHECK: %{{.*}}, %{{.*}} = tcgen.read_max %[[ACC]][%[[W]]] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>, tensor<128x1xf32>
+    %whole, %top = tcgen.read_max %acc[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>, tensor<128x1xf32>
     // CHECK: %[[PART:.*]] = tcgen.read %[[ACC]][%[[W]]] col 32 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x32xf32>
     %part = tcgen.read %acc[%slot] col 32 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x32xf32>
     // CHECK: %[[CUT:.*]] = tcgen.slice %{{.*}} col 64 : tensor<128x128xf32> -> tensor<128x32xf32>

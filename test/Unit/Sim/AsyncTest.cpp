@@ -2,6 +2,8 @@
 
 #include "Snippet.h"
 
+#include <array>
+
 using namespace flamia::sim;
 
 namespace {
@@ -99,6 +101,58 @@ TEST(Async, TensorMemoryRoundTrip) {
     EXPECT_EQ(o.errors, "");
     EXPECT_EQ(o.word(31), 131u);
   }
+}
+
+// As flamia.reduce max: NaN counts for nothing, -0 is below +0; and what .NaN
+// and .abs make of that.
+TEST(Async, TensorMemoryReduction) {
+  struct Case {
+    const char *op;
+    std::array<uint32_t, 4> from;
+    uint32_t expected;
+  };
+  constexpr uint32_t nan = 0x7FC00001, minusZero = 0x80000000,
+                     minusTwo = 0xC0000000, one = 0x3F800000,
+                     infinity = 0x7F800000, canonical = 0x7FFFFFFF;
+  const Case cases[] = {
+      {"max", {nan, minusZero, 0, minusTwo}, 0},
+      {"max", {0, minusZero, nan, minusTwo}, 0},
+      {"max", {minusZero, nan, minusZero, minusTwo}, minusZero},
+      {"max", {minusTwo, one, infinity, nan}, infinity},
+      {"max", {nan, nan | minusZero, nan, nan}, canonical},
+      {"max.NaN", {one, nan, 0, minusTwo}, canonical},
+      {"max.NaN", {minusZero, 0, minusTwo, minusZero}, 0},
+      {"max.abs", {nan, minusTwo, one, minusZero}, 0x40000000},
+      {"max.abs.NaN", {minusTwo, one, 0, nan}, canonical},
+      {"min", {nan, 0, minusZero, one}, minusZero},
+      {"min.abs", {one, minusZero, minusTwo, nan}, 0},
+  };
+  for (const SimOptions &mode : modes())
+    for (const Case &c : cases) {
+      Snippet s = snippet(mode);
+      s.target = "sm_103a";
+      std::string values;
+      for (unsigned i = 0; i < 4; ++i)
+        values += "mov.b32 %r" + std::to_string(4 + i) + ", " +
+                  std::to_string(c.from[i]) + ";";
+      Outcome o = s.run(
+          "mov.b32 %r1, slot;"
+          "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;"
+          "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+          "bar.sync 0; ld.shared.b32 %r2, [slot];" +
+          values +
+          "tcgen05.st.sync.aligned.32x32b.x4.b32 [%r2], {%r4, %r5, %r6, %r7};"
+          "tcgen05.wait::st.sync.aligned;"
+          "tcgen05.ld.red.sync.aligned.32x32b.x4." +
+          c.op +
+          ".f32 {%f1, %f2, %f3, %f4}, %f5, [%r2];"
+          "tcgen05.wait::ld.sync.aligned; st.global.f32 [at], %f5;"
+          "st.global.f32 [at+128], %f4;"
+          "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;");
+      EXPECT_EQ(o.errors, "");
+      EXPECT_EQ(o.word(31), c.expected) << c.op;
+      EXPECT_EQ(o.word(32 + 31), c.from[3]) << c.op;
+    }
 }
 
 TEST(Async, ALateModeSeesAMissingWait) {

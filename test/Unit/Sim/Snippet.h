@@ -42,12 +42,14 @@ struct Snippet {
   uint32_t grid = 1;
   uint32_t dynamicShared = 0;
   size_t words = 1024;
+  std::string target = "sm_100a";
   std::string moduleText; ///< Module-level declarations.
   SimOptions options;
 
   /// A module with one entry `k(.param .u64 out)` whose body is `body`.
   std::string text(const std::string &body) const {
-    return ".version 8.8\n.target sm_100a\n.address_size 64\n" + moduleText +
+    return ".version 8.8\n.target " + target + "\n.address_size 64\n" +
+           moduleText +
            "\n.visible .entry k(.param .u64 result)\n{\n"
            ".reg .pred %p<16>; .reg .b16 %h<16>; .reg .b32 %r<64>;\n"
            ".reg .b64 %d<32>; .reg .b32 tid; .reg .b64 out, at;\n"
