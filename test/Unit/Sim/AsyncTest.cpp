@@ -145,9 +145,9 @@ TEST(Async, TensorMemoryReduction) {
           "tcgen05.wait::st.sync.aligned;"
           "tcgen05.ld.red.sync.aligned.32x32b.x4." +
           c.op +
-          ".f32 {%f1, %f2, %f3, %f4}, %f5, [%r2];"
-          "tcgen05.wait::ld.sync.aligned; st.global.f32 [at], %f5;"
-          "st.global.f32 [at+128], %f4;"
+          ".f32 {%r8, %r9, %r10, %r11}, %r12, [%r2];"
+          "tcgen05.wait::ld.sync.aligned; st.global.b32 [at], %r12;"
+          "st.global.b32 [at+128], %r11;"
           "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;");
       EXPECT_EQ(o.errors, "");
       EXPECT_EQ(o.word(31), c.expected) << c.op;
