@@ -168,10 +168,34 @@ private:
     return end;
   }
 
-  bool areOrdered(AllocOp a, AllocOp b) {
-    auto [known, isNew] = ordered.try_emplace({a, b});
+  /// Where a part of the buffer lies: in tensor memory its columns, elsewhere
+  /// no less than all of it.
+  Range rangeOf(AllocOp alloc, Range whole, int64_t part) {
+    BufferType type = alloc.getType();
+    int64_t size = whole.second - whole.first, parts = run.getParts();
+    if (type.getLayout() != Layout::Lanes || type.getSlots() > 1 ||
+        size % parts != 0)
+      return whole;
+    int64_t first = whole.first + part * size / parts;
+    return {first, first + size / parts};
+  }
+
+  /// Whether the buffers may lie there: apart, or in an order.
+  bool mayLie(AllocOp a, Range rangeOfA, AllocOp b, Range rangeOfB) {
+    if (!overlap(rangeOfA, rangeOfB))
+      return true;
+    for (int64_t i = 0; i < run.getParts(); ++i)
+      for (int64_t j = 0; j < run.getParts(); ++j)
+        if (overlap(rangeOf(a, rangeOfA, i), rangeOf(b, rangeOfB, j)) &&
+            !areOrdered(a, i, b, j))
+          return false;
+    return true;
+  }
+
+  bool areOrdered(AllocOp a, int64_t partOfA, AllocOp b, int64_t partOfB) {
+    auto [known, isNew] = ordered.try_emplace({{a, partOfA}, {b, partOfB}});
     if (isNew)
-      known->second = run.areOrdered(a, b);
+      known->second = run.areOrdered(a, partOfA, b, partOfB);
     return known->second;
   }
 
@@ -187,7 +211,7 @@ private:
              << alignment << ", but got " << offset;
     Range range{offset, offset + sizeOf(alloc)};
     for (auto &[op, other] : places) {
-      if (!overlap(range, other) || run.areOrdered(alloc, cast<AllocOp>(op)))
+      if (mayLie(alloc, range, cast<AllocOp>(op), other))
         continue;
       InFlightDiagnostic diagnostic =
           alloc.emitError("buffer at ")
@@ -203,14 +227,20 @@ private:
 
   int64_t firstFit(AllocOp alloc, bool share) {
     int64_t size = sizeOf(alloc), alignment = alignmentOf(alloc.getType());
+    // Where parts have an order that the whole has not, a buffer may begin in
+    // the midst of another one.
+    bool hasParts = share && run.getParts() > 1 &&
+                    alloc.getType().getLayout() == Layout::Lanes;
     int64_t offset = 0;
     for (bool moved = true; moved;) {
       moved = false;
       for (auto &[op, other] : places) {
-        if (!overlap({offset, offset + size}, other) ||
-            (share && areOrdered(alloc, cast<AllocOp>(op))))
+        Range range{offset, offset + size};
+        if (!overlap(range, other) ||
+            (share && mayLie(alloc, range, cast<AllocOp>(op), other)))
           continue;
-        offset = llvm::alignTo(other.second, alignment);
+        offset = hasParts ? offset + alignment
+                          : llvm::alignTo(other.second, alignment);
         moved = true;
       }
     }
@@ -221,7 +251,8 @@ private:
   const ChannelRun &run;
   SmallVector<AllocOp> allocs;
   llvm::MapVector<Operation *, Range> places;
-  llvm::DenseMap<std::pair<Operation *, Operation *>, bool> ordered;
+  using Part = std::pair<Operation *, int64_t>;
+  llvm::DenseMap<std::pair<Part, Part>, bool> ordered;
   int64_t end = 0;
 };
 
@@ -375,11 +406,17 @@ struct AllocateMemoryPass
       return false;
     int64_t slots = best.getSlots() - 1;
     best.setSlots(slots);
+    auto shorten = [&](Value buffer) {
+      auto type = cast<BufferType>(buffer.getType());
+      buffer.setType(BufferType::get(type.getContext(), type.getSpace(),
+                                     type.getLayout(), slots, type.getRows(),
+                                     type.getCols(), type.getElementType()));
+    };
     for (AllocOp alloc : rings[best]) {
-      BufferType type = alloc.getType();
-      alloc.getResult().setType(BufferType::get(
-          type.getContext(), type.getSpace(), type.getLayout(), slots,
-          type.getRows(), type.getCols(), type.getElementType()));
+      shorten(alloc.getResult());
+      for (Operation *user : alloc->getUsers())
+        if (auto part = dyn_cast<PartOp>(user))
+          shorten(part.getResult());
     }
     if (isFull)
       best.emitRemark("ring shortened to ")

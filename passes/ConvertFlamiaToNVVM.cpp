@@ -547,9 +547,9 @@ LogicalResult KernelLowering::checkOperands(Operation *op) {
     if (isa<BaseMemRefType>(type) && (!isa<MemRefType>(type) || !arg ||
                                       arg.getOwner()->getParentOp() != kernel))
       return unsupported(op, "expected a tensor that is a kernel argument");
-    auto alloc = operand.getDefiningOp<tcgen::AllocOp>();
     if (isa<tcgen::BufferType>(type) &&
-        (!alloc || alloc->getParentOp() != kernel))
+        (!tcgen::allocOf(operand) ||
+         tcgen::allocOf(operand)->getParentOp() != kernel))
       return unsupported(op, "expected a buffer of the kernel's top level");
     if (isa<tcgen::ChannelType>(type) && !channels.contains(operand))
       return unsupported(op, "expected a channel of the kernel's top level");
@@ -563,8 +563,9 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
     return failure();
   using namespace flamia::tcgen;
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<AllocOp, ChannelOp, flamia::ReturnOp>(
+      .Case<AllocOp, ChannelOp, PartOp, flamia::ReturnOp>(
           [&](auto) { return success(); })
+      .Case([&](GroupOp o) { return lowerGroup(o), success(); })
       .Case([&](FillScalesOp o) {
         if (role) // others are part of the prologue
           emitFillScales(o);

@@ -204,6 +204,7 @@ private:
   void emitEpilogue();
   void planRegisters();
   LogicalResult emitRole(tcgen::RoleOp op);
+  void lowerGroup(tcgen::GroupOp op);
   LogicalResult emitBody();
   void finishParameters();
   mlir::DictionaryAttr launchRecord();
@@ -329,6 +330,7 @@ private:
   Value isFirstWarp();
   void issue(llvm::function_ref<void()> body);
   Value base(Value memory);
+  Value slotAddress(Value base, Value buffer, Value slot, int64_t unitBits);
   Value smemAddress(Value buffer, Value slot); ///< i32
   Value tmemAddress(Value buffer, Value slot); ///< i32
   void lowerExpect(tcgen::ExpectOp op);

@@ -198,18 +198,30 @@ void KernelLowering::lowerDrain() {
 // Loads
 //===----------------------------------------------------------------------===//
 
+/// The slot's address in the memory at `base`, from the first column of a part
+/// on. Scales of a row lie side by side in a word.
+Value KernelLowering::slotAddress(Value base, Value buffer, Value slot,
+                                  int64_t unitBits) {
+  tcgen::AllocOp alloc = tcgen::allocOf(buffer);
+  tcgen::BufferType type = alloc.getType();
+  Value address = e.add(e.addC(base, *alloc.getOffset()),
+                        e.mulC(e.trunc32(e.toI64(slot)), type.getSlotSize()));
+  auto part = buffer.getDefiningOp<tcgen::PartOp>();
+  if (!part)
+    return address;
+  int64_t bits = type.getElementType().getIntOrFloatBitWidth();
+  Value first = e.trunc32(i64(part.getFirst()));
+  return e.add(address, bits >= unitBits
+                            ? e.mulC(first, bits / unitBits)
+                            : e.shr(first, llvm::Log2_64(unitBits / bits)));
+}
+
 Value KernelLowering::smemAddress(Value buffer, Value slot) {
-  auto alloc = buffer.getDefiningOp<tcgen::AllocOp>();
-  auto type = cast<tcgen::BufferType>(buffer.getType());
-  return e.add(e.addC(base(smemBase), *alloc.getOffset()),
-               e.mulC(e.trunc32(e.toI64(slot)), type.getSlotSize()));
+  return slotAddress(base(smemBase), buffer, slot, 8);
 }
 
 Value KernelLowering::tmemAddress(Value buffer, Value slot) {
-  auto alloc = buffer.getDefiningOp<tcgen::AllocOp>();
-  auto type = cast<tcgen::BufferType>(buffer.getType());
-  return e.add(e.addC(base(tmemBase), *alloc.getOffset()),
-               e.mulC(e.trunc32(e.toI64(slot)), type.getSlotSize()));
+  return slotAddress(base(tmemBase), buffer, slot, 32);
 }
 
 LogicalResult KernelLowering::lowerTmaLoad(tcgen::TmaLoadOp op) {

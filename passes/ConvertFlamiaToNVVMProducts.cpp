@@ -349,6 +349,9 @@ LogicalResult KernelLowering::lowerWriteScales(tcgen::WriteScalesOp op) {
       type, values.lookup(op.getValue())[1], op.getAlong(), Value(),
       [&](int64_t rowGroup, int64_t blockGroup, Value offset, Value value) {
         int64_t atom = blockGroup * rowGroups + rowGroup;
+        // A part has its bytes of the word.
+        if (op.getBuffer().getDefiningOp<tcgen::PartOp>())
+          value = e.op<arith::TruncIOp>(e.b.getIntegerType(8 * blocks), value);
         LLVM::StoreOp::create(
             e.b, e.loc, value,
             e.intToPtr(e.add(e.addC(base, 512 * atom), offset), Shared),

@@ -23,8 +23,10 @@ constexpr int64_t kMostRegisters = 255;
 constexpr int64_t kIssuerRegisters = 56;
 
 void KernelLowering::planRegisters() {
-  int64_t vectorGroups = llvm::count_if(
-      roles, [](Role &entry) { return isVectorRole(entry.op.getName()); });
+  int64_t vectorGroups = 0;
+  for (Role &entry : roles)
+    if (isVectorRole(entry.op.getName()))
+      vectorGroups += entry.warps / tcgen::kGroupWarps;
   int64_t groups = llvm::divideCeil(threads, 128);
   if (vectorGroups < 2 || vectorGroups == groups ||
       kLaneRegisters / groups >= kMostRegisters)
@@ -50,6 +52,11 @@ LogicalResult KernelLowering::emitRole(tcgen::RoleOp op) {
   });
   role = nullptr;
   return result;
+}
+
+void KernelLowering::lowerGroup(tcgen::GroupOp op) {
+  Value number = e.shr(e.sub(warp, e.c32(role->firstWarp)), 2);
+  set(op.getResult(), e.toIndex(e.toI64(number)));
 }
 
 LogicalResult KernelLowering::emitBody() {

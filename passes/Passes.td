@@ -452,6 +452,50 @@ def SkipRescalingPass : Pass<"flamia-skip-rescaling", "::flamia::KernelOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def ShareColumnsPass : Pass<"flamia-share-columns", "::flamia::KernelOp"> {
+  let summary = "let two warpgroups share the columns of every tile";
+  let description = [{
+    Each scheduler of an SM has one warp of a warpgroup. One warp waits for tensor memory,
+    converts and takes exponentials one after the other; two use the units side by side. The
+    role with vector code becomes one of eight warps: a warpgroup reads, computes and
+    writes its 64 of 128 columns (`tcgen.group`, `tcgen.part`), channels count the arrivals of
+    both. Blocks of 32 columns stay whole, so dynamic scales need no exchange. Row vectors are
+    loaded and computed in both. Code outside loops that needs whole rows, or stores them,
+    goes to one warpgroup; several pieces of it are dealt out by their work.
+
+    Kernels without a loop of such code, without products or with products in the same role
+    (`-O0`) stay as they are. Where a loop needs whole rows (a softmax does), or memory does
+    not suffice, one warpgroup does everything, with a remark. Numbers do not change.
+
+    Before:
+
+    ```mlir
+    tcgen.role "vector" warps 4 {
+      scf.for %i = %c0 to %n step %c1 {
+        %slot = tcgen.wait %scores
+        %s = tcgen.read %buffer[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+        tcgen.release %scores[%slot] by threads
+        %e = math.exp2 %s : tensor<128x128xf32>
+    ```
+
+    After, where a slot of the channel is released by 8 instead of 4 arrivals:
+
+    ```mlir
+    tcgen.role "vector" warps 8 {
+      %group = tcgen.group
+      %first = arith.muli %group, %c64 : index
+      %mine = tcgen.part %buffer from %first : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+      scf.for %i = %c0 to %n step %c1 {
+        %slot = tcgen.wait %scores
+        %s = tcgen.read %mine[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32> -> tensor<128x64xf32>
+        tcgen.release %scores[%slot] by threads
+        %e = math.exp2 %s : tensor<128x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def SplitColumnsPass : Pass<"flamia-split-columns", "::flamia::KernelOp"> {
   let summary = "write vector code in chunks of 32 columns where registers are short";
   let description = [{

@@ -98,6 +98,7 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     rest.enableVerifier(false);
     rest.addPass(createCanonicalizerPass());
     rest.addPass(createCSEPass());
+    rest.addPass(createShareColumnsPass());
     rest.addPass(createSplitColumnsPass());
     rest.addPass(createAllocateMemoryPass());
     return succeeded(rest.run(trial)) ? Trial::Fits : Trial::Fails;

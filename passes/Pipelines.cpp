@@ -90,6 +90,7 @@ void flamia::buildTcgenPipeline(OpPassManager &manager,
   manager.addPass(createCSEPass());
   if (options.optLevel > 0)
     manager.addNestedPass<KernelOp>(createSkipRescalingPass());
+  manager.addNestedPass<KernelOp>(createShareColumnsPass());
   manager.addNestedPass<KernelOp>(createSplitColumnsPass());
   if (options.optLevel > 0 && options.arch == "sm_103a")
     manager.addNestedPass<KernelOp>(createReadMaxPass());

@@ -31,22 +31,11 @@ namespace {
 
 /// Columns that arithmetic between reads and writes takes at a time.
 constexpr int64_t kStep = 16;
-/// Registers for tiles where two roles have vector code, so that a thread has
-/// 224, or where a branch works on tiles: ptxas moves nothing over it.
+/// Registers for tiles where two warpgroups have vector code, so that a thread
+/// has 224, or where a branch works on tiles: ptxas moves nothing over it.
 constexpr int64_t kFewRegisters = 160;
 /// Partial sums of flamia.reduce.
 constexpr int64_t kPartialSums = 8;
-
-/// The type of some columns of a tile.
-Type partOf(Type type, int64_t cols) {
-  if (auto scaled = dyn_cast<ScaledType>(type))
-    return ScaledType::get(type.getContext(), scaled.getRows(), cols,
-                           scaled.getElementType(), scaled.getScaleType(),
-                           scaled.getBlockRows(), scaled.getBlockCols());
-  auto tensor = cast<RankedTensorType>(type);
-  return RankedTensorType::get({tensor.getDimSize(0), cols},
-                               tensor.getElementType());
-}
 
 //===----------------------------------------------------------------------===//
 // Writing a segment chunk by chunk
@@ -456,14 +445,14 @@ struct SplitColumnsPass
 
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    int64_t vectorRoles =
-        llvm::count_if(kernel.getOps<RoleOp>(),
-                       [](RoleOp role) { return role.getWarps() == 4; });
+    int64_t vectorGroups = 0;
+    for (RoleOp role : kernel.getOps<RoleOp>())
+      vectorGroups += role.getWarps() / kGroupWarps;
     bool branches =
         kernel.walk([](AnyDiffersOp) { return WalkResult::interrupt(); })
             .wasInterrupted();
     limit = maxRegisters;
-    if (vectorRoles > 1 || branches) {
+    if (vectorGroups > 1 || branches) {
       limit = std::min(limit, kFewRegisters);
       for (RoleOp role : kernel.getOps<RoleOp>())
         hoistReductions(role);
@@ -483,7 +472,7 @@ struct SplitColumnsPass
 
   void split(KernelOp kernel, bool writesEarly) {
     for (RoleOp role : kernel.getOps<RoleOp>()) {
-      if (role.getWarps() != 4)
+      if (role.getWarps() < kGroupWarps)
         continue;
       sinkLines(role);
       llvm::SetVector<JoinOp> carried;
@@ -496,7 +485,8 @@ struct SplitColumnsPass
         // Whole uses need all registers anyway.
         if (!join->use_empty())
           continue;
-        if (usesTmem)
+        // Warpgroups that share a role's tiles have half of them to carry.
+        if (usesTmem && role.getWarps() == kGroupWarps)
           carryInTensorMemory(kernel, join);
         join.erase();
       }

@@ -18,4 +18,11 @@
 #define GET_OP_CLASSES
 #include "dialects/Tcgen/TcgenOps.h.inc"
 
+namespace flamia::tcgen {
+/// The allocation behind a buffer or a part of one; null for anything else.
+AllocOp allocOf(mlir::Value buffer);
+/// Warps of a warpgroup, which together reach all lanes of tensor memory.
+constexpr int64_t kGroupWarps = 4;
+} // namespace flamia::tcgen
+
 #endif // FLAMIA_DIALECTS_TCGEN_TCGEN_H

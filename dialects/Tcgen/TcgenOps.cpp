@@ -139,10 +139,60 @@ LogicalResult ChannelOp::verify() {
                  failed(check("empty", getEmpty())));
 }
 
+AllocOp flamia::tcgen::allocOf(Value buffer) {
+  if (auto part = buffer.getDefiningOp<PartOp>())
+    buffer = part.getBuffer();
+  return buffer.getDefiningOp<AllocOp>();
+}
+
 LogicalResult RoleOp::verify() {
   int64_t warps = getWarps();
   if (warps < 1 || warps > 32)
     return emitOpError("expected 1 to 32 warps, but got ") << warps;
+  if (warps <= kGroupWarps)
+    return success();
+  if (warps % kGroupWarps != 0)
+    return emitOpError("expected whole warpgroups of 4, but got ")
+           << warps << " warps";
+  WalkResult result = walk([&](Operation *op) {
+    if (!isa<ExpectOp, TmaLoadOp, BulkLoadOp, CopyScalesOp, MmaOp, DrainOp>(op))
+      return WalkResult::advance();
+    op->emitOpError("expected in a role of one warpgroup, but '")
+        << getName() << "' has " << warps << " warps";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult GroupOp::verify() {
+  if ((*this)->getParentOfType<RoleOp>())
+    return success();
+  return emitOpError("expected in a tcgen.role");
+}
+
+LogicalResult PartOp::verify() {
+  BufferType whole = getBuffer().getType(), part = getResult().getType();
+  if (!getBuffer().getDefiningOp<AllocOp>())
+    return emitOpError("expected a part of a tcgen.alloc");
+  if (failed(checkKind(*this, "the buffer", whole,
+                       {{Space::Tmem, Layout::Lanes},
+                        {Space::Smem, Layout::Line},
+                        {Space::Smem, Layout::Scales}})))
+    return failure();
+  if (part.getSpace() != whole.getSpace() ||
+      part.getLayout() != whole.getLayout() ||
+      part.getSlots() != whole.getSlots() ||
+      part.getRows() != whole.getRows() ||
+      part.getElementType() != whole.getElementType() ||
+      whole.getCols() % part.getCols() != 0)
+    return emitOpError("expected an equal share of the columns of ")
+           << whole << ", but got " << part;
+  // Bytes of one word of an atom.
+  if (whole.getLayout() == Layout::Scales &&
+      (whole.getCols() != 4 || part.getCols() > 2 || whole.getRows() > 128))
+    return emitOpError("expected one or two of the four blocks of an atom, "
+                       "but got ")
+           << part << " of " << whole;
   return success();
 }
 
@@ -378,6 +428,9 @@ LogicalResult WriteScalesOp::verify() {
           checkKind(*this, "buffer", buffer, {{Space::Smem, Layout::Scales}})))
     return failure();
   bool alongCols = getAlong() == flamia::Axis::Cols;
+  if (!alongCols && getBuffer().getDefiningOp<PartOp>())
+    return emitOpError("expected a part to be written along cols, but got "
+                       "along rows");
   int64_t rows = value.getRows(), cols = value.getCols();
   return checkTile(*this, "buffer", buffer, alongCols ? rows : cols,
                    countScales(alongCols ? cols : rows, value.getScaleType()),

@@ -70,7 +70,10 @@ def RoleOp : Tcgen_Op<"role", [TopLevel, SingleBlock, NoTerminator]> {
   let description = [{
     Roles run concurrently from the kernel's start to its end. Warps are numbered in the
     order of the roles; a role with vector code has 4 warps and comes first, so that warp w
-    owns tensor memory lanes 32w .. 32w+31 and its thread t is tile row 32w + t.
+    owns tensor memory lanes 32w .. 32w+31 and its thread t is tile row 32w + t. With 4n
+    warps it is n warpgroups that do the same, each with its columns of the tiles
+    (`tcgen.group`, `tcgen.part`); such a role issues no products or copies. A channel's
+    arrivals are those of all its warps.
 
     Example:
 
@@ -83,6 +86,40 @@ def RoleOp : Tcgen_Op<"role", [TopLevel, SingleBlock, NoTerminator]> {
   let arguments = (ins StrAttr:$name, I64Attr:$warps);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$name `warps` $warps attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def GroupOp : Tcgen_Op<"group", [Pure]> {
+  let summary = "the number of the thread's warpgroup in its role";
+  let description = [{
+    0 in a role of 4 warps; 0 or 1 in one of 8.
+
+    Example: `%g = tcgen.group`
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def PartOp : Tcgen_Op<"part", [Pure]> {
+  let summary = "some columns of a buffer, as a buffer";
+  let description = [{
+    The columns of each slot from `first` on, a multiple of the part's columns. Rows in
+    tensor memory, lines and scales in shared memory have parts; of scales, whose columns are
+    blocks, one or two of the four of an atom. Only vector code works on parts.
+
+    Example:
+
+    ```mlir
+    %mine = tcgen.part %s from %col
+      : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+    ```
+  }];
+  let arguments = (ins Tcgen_BufferType:$buffer, Index:$first);
+  let results = (outs Tcgen_BufferType:$result);
+  let assemblyFormat = [{
+    $buffer `from` $first attr-dict `:` qualified(type($buffer)) `->` qualified(type($result))
+  }];
   let hasVerifier = 1;
 }
 
@@ -295,7 +332,7 @@ def MmaOp : Tcgen_Op<"mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, M
 }
 
 //===----------------------------------------------------------------------===//
-// Vector side: one row a thread, in roles of 4 warps
+// Vector side: one row a thread, in roles of whole warpgroups
 //===----------------------------------------------------------------------===//
 
 def ReadOp : Tcgen_Op<"read", [MemoryEffects<[MemRead]>]> {

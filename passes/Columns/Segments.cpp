@@ -14,6 +14,16 @@ int64_t flamia::columnsOf(Type type) {
   return isTile(type) ? getTileShape(type).second : 0;
 }
 
+Type flamia::partOf(Type type, int64_t cols) {
+  if (auto scaled = dyn_cast<ScaledType>(type))
+    return ScaledType::get(type.getContext(), scaled.getRows(), cols,
+                           scaled.getElementType(), scaled.getScaleType(),
+                           scaled.getBlockRows(), scaled.getBlockCols());
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get({tensor.getDimSize(0), cols},
+                               tensor.getElementType());
+}
+
 /// The value that registers hold: a broadcast or splat takes none of its own.
 static Value heldValue(Value value) {
   while (auto broadcast = value.getDefiningOp<BroadcastOp>())

@@ -21,6 +21,9 @@ constexpr int64_t kChunk = 32;
 /// Columns of a tile type; 0 for other types.
 int64_t columnsOf(mlir::Type type);
 
+/// The type of so many columns of a tile.
+mlir::Type partOf(mlir::Type tile, int64_t cols);
+
 /// The tile whose columns are split: what is made, reduced or written.
 mlir::Value splitValue(mlir::Operation *op);
 

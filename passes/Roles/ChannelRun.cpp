@@ -27,15 +27,15 @@ struct ChannelState {
   /// Bytes announced and loaded, and the loads, by slot.
   SmallVector<int64_t> announced, loaded;
   SmallVector<SmallVector<unsigned>> loads;
-  /// For each waiting role and slot, the event of its last wait.
-  llvm::MapVector<Operation *, SmallVector<SmallVector<unsigned>>> waits;
+  /// For each waiting trace and slot, the event of its last wait.
+  llvm::MapVector<const RoleTrace *, SmallVector<SmallVector<unsigned>>> waits;
 };
 
 /// One launch in execution.
 class Execution {
 public:
-  Execution(KernelOp kernel, ArrayRef<RoleTrace> traces)
-      : kernel(kernel), traces(traces) {}
+  Execution(KernelOp kernel, ArrayRef<RoleTrace> traces, int64_t parts)
+      : kernel(kernel), traces(traces), parts(parts) {}
 
   FailureOr<ChannelRun::Record> run() {
     start = addEvent({});
@@ -58,9 +58,8 @@ public:
       roles.push_back({&trace, 0, start, start});
       for (const TraceEvent &event : trace.events)
         if (auto wait = dyn_cast<WaitOp>(event.op))
-          channels[wait.getChannel().getDefiningOp()]
-              .waits[RoleOp(trace.role)]
-              .resize(channelOf(wait.getChannel()).getSlots());
+          channels[wait.getChannel().getDefiningOp()].waits[&trace].resize(
+              channelOf(wait.getChannel()).getSlots());
     }
 
     for (bool moved = true; moved;) {
@@ -127,12 +126,20 @@ private:
     return role.lastProduct = addEvent({threadEvent(role), role.lastProduct});
   }
 
-  void use(Value buffer, int64_t slot, unsigned event, bool replaces) {
-    std::vector<ChannelRun::Life> &lives =
-        record.lives[buffer.getDefiningOp()][slot];
-    if (lives.empty() || replaces)
-      lives.emplace_back();
-    lives.back().uses.push_back(event);
+  /// Of all columns, or of those of a part of the buffer.
+  void use(Value buffer, int64_t slot, unsigned event, bool replaces,
+           std::optional<int64_t> firstCol = {}) {
+    AllocOp alloc = allocOf(buffer);
+    int64_t cols = alloc.getType().getCols(), first = firstCol.value_or(0);
+    int64_t end =
+        firstCol ? first + cast<BufferType>(buffer.getType()).getCols() : cols;
+    for (int64_t part = first * parts / cols;
+         part < llvm::divideCeilSigned(end * parts, cols); ++part) {
+      std::vector<ChannelRun::Life> &lives = record.lives[{alloc, part}][slot];
+      if (lives.empty() || replaces)
+        lives.emplace_back();
+      lives.back().uses.push_back(event);
+    }
   }
 
   //===--------------------------------------------------------------------===//
@@ -173,7 +180,7 @@ private:
         continue;
       InFlightDiagnostic diagnostic =
           op->emitError("channel is signalled again before role '")
-          << cast<RoleOp>(entry.first).getName()
+          << RoleOp(entry.first->role).getName()
           << "' has waited for the last signal";
       return diagnostic;
     }
@@ -189,8 +196,7 @@ private:
   }
 
   int64_t arrivalsOf(Role &role, Agent agent) {
-    RoleOp op = role.trace->role;
-    return agent == Agent::Threads ? static_cast<int64_t>(op.getWarps()) : 1;
+    return agent == Agent::Threads ? role.trace->warps : 1;
   }
 
   unsigned signalEvent(Role &role, Agent agent) {
@@ -240,7 +246,7 @@ private:
       if (phases <= event.round)
         return false;
       unsigned waited = threadEvent(role, full.phases[event.round]);
-      state.waits[RoleOp(role.trace->role)][event.slot].push_back(waited);
+      state.waits[role.trace][event.slot].push_back(waited);
       return true;
     }
     if (failed(act(role, event)))
@@ -278,18 +284,18 @@ private:
         })
         .Case<ReadOp, ReadMaxOp>([&](auto read) {
           use(read.getBuffer(), event.slot, threadEvent(role),
-              /*replaces=*/false);
+              /*replaces=*/false, event.firstCol);
           return success();
         })
         .Case([&](WriteOp write) {
           // Columns are written from the first on.
           use(write.getBuffer(), event.slot, threadEvent(role),
-              /*replaces=*/write.getCol() == 0);
+              /*replaces=*/write.getCol() == 0, event.firstCol);
           return success();
         })
         .Case([&](WriteScalesOp write) {
           use(write.getBuffer(), event.slot, threadEvent(role),
-              /*replaces=*/true);
+              /*replaces=*/true, event.firstCol);
           return success();
         })
         .Case([&](CopyScalesOp copy) {
@@ -352,6 +358,7 @@ private:
 
   KernelOp kernel;
   ArrayRef<RoleTrace> traces;
+  int64_t parts;
   ChannelRun::Record record;
   DenseMap<Operation *, ChannelState> channels;
   SmallVector<Role> roles;
@@ -362,6 +369,9 @@ private:
 
 FailureOr<ChannelRun> ChannelRun::create(KernelOp kernel) {
   ChannelRun run;
+  for (RoleOp role : kernel.getOps<RoleOp>())
+    run.parts = std::max<int64_t>(
+        run.parts, llvm::divideCeil(role.getWarps(), kGroupWarps));
   SmallVector<Scenario> scenarios;
   // Tiles behind the work item's own matter only where there are work items.
   bool hasItems =
@@ -375,7 +385,7 @@ FailureOr<ChannelRun> ChannelRun::create(KernelOp kernel) {
     for (bool condition : {false, true}) {
       scenario.condition = condition;
       SmallVector<RoleTrace> traces = traceRoles(kernel, scenario);
-      FailureOr<Record> record = Execution(kernel, traces).run();
+      FailureOr<Record> record = Execution(kernel, traces, run.parts).run();
       if (failed(record))
         return failure();
       run.records.push_back(std::move(*record));
@@ -387,8 +397,7 @@ FailureOr<ChannelRun> ChannelRun::create(KernelOp kernel) {
   return run;
 }
 
-bool ChannelRun::areOrdered(const Record &record, Operation *a,
-                            Operation *b) const {
+bool ChannelRun::areOrdered(const Record &record, Part a, Part b) const {
   auto slotsOfA = record.lives.find(a), slotsOfB = record.lives.find(b);
   if (slotsOfA == record.lives.end() || slotsOfB == record.lives.end())
     return true;
@@ -409,7 +418,9 @@ bool ChannelRun::areOrdered(const Record &record, Operation *a,
   return true;
 }
 
-bool ChannelRun::areOrdered(AllocOp a, AllocOp b) const {
-  return llvm::all_of(
-      records, [&](const Record &record) { return areOrdered(record, a, b); });
+bool ChannelRun::areOrdered(AllocOp a, int64_t partOfA, AllocOp b,
+                            int64_t partOfB) const {
+  return llvm::all_of(records, [&](const Record &record) {
+    return areOrdered(record, {a, partOfA}, {b, partOfB});
+  });
 }

@@ -30,9 +30,14 @@ public:
   /// arrivals or bytes is an error that names the channels.
   static mlir::FailureOr<ChannelRun> create(KernelOp kernel);
 
-  /// Whether two buffers may share space: of any two contents of theirs, all
-  /// uses of one come before all uses of the other.
-  bool areOrdered(tcgen::AllocOp a, tcgen::AllocOp b) const;
+  /// Parts that a buffer's columns have where a role has as many warpgroups:
+  /// each of them uses its part in its own time.
+  int64_t getParts() const { return parts; }
+
+  /// Whether parts of two buffers may share space: of any two contents of
+  /// theirs, all uses of one come before all uses of the other.
+  bool areOrdered(tcgen::AllocOp a, int64_t partOfA, tcgen::AllocOp b,
+                  int64_t partOfB) const;
 
 private:
   friend class Execution;
@@ -45,13 +50,15 @@ private:
   struct Record {
     /// Events that come before each event.
     std::vector<llvm::BitVector> before;
-    /// By buffer and slot.
-    llvm::DenseMap<mlir::Operation *, std::map<int64_t, std::vector<Life>>>
+    /// By buffer and part, and slot.
+    llvm::DenseMap<std::pair<mlir::Operation *, int64_t>,
+                   std::map<int64_t, std::vector<Life>>>
         lives;
   };
-  bool areOrdered(const Record &record, mlir::Operation *a,
-                  mlir::Operation *b) const;
+  using Part = std::pair<mlir::Operation *, int64_t>;
+  bool areOrdered(const Record &record, Part a, Part b) const;
 
+  int64_t parts = 1;
   std::vector<Record> records;
 };
 

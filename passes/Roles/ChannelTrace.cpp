@@ -23,8 +23,10 @@ class Tracer {
 public:
   Tracer(const Scenario &scenario) : scenario(scenario) {}
 
-  RoleTrace trace(KernelOp kernel, RoleOp role) {
+  RoleTrace trace(KernelOp kernel, RoleOp role, int64_t group) {
     result.role = role;
+    result.group = group;
+    result.warps = std::min<int64_t>(role.getWarps(), kGroupWarps);
     kernel.walk([&](DimOp dim) { addExtent(dim); });
     for (Operation &op : kernel.getBody().front())
       if (!isa<RoleOp>(op))
@@ -96,6 +98,10 @@ private:
   //===--------------------------------------------------------------------===//
 
   void record(Operation *op) {
+    if (auto number = dyn_cast<GroupOp>(op))
+      return void(known[number.getResult()] = result.group);
+    if (auto part = dyn_cast<PartOp>(op))
+      return void(known[part.getResult()] = get(part.getFirst()));
     TraceEvent event{op};
     auto take = [&](Value channel, Value slot, DenseMap<Value, int64_t> &uses) {
       int64_t slots = channel.getDefiningOp<ChannelOp>().getSlots();
@@ -117,9 +123,12 @@ private:
         .Case([&](WaitOp wait) {
           take(wait.getChannel(), wait.getSlot(), consumed);
         })
-        .Case<ExpectOp, PublishOp, ReleaseOp, TmaLoadOp, BulkLoadOp, ReadOp,
-              ReadMaxOp, WriteOp, WriteScalesOp>(
+        .Case<ExpectOp, PublishOp, ReleaseOp, TmaLoadOp, BulkLoadOp>(
             [&](auto user) { event.slot = get(user.getSlot()); })
+        .Case<ReadOp, ReadMaxOp, WriteOp, WriteScalesOp>([&](auto user) {
+          event.slot = get(user.getSlot());
+          event.firstCol = lookup(user.getBuffer());
+        })
         .Case([&](CopyScalesOp copy) {
           event.operandSlots = {get(copy.getSourceSlot()),
                                 get(copy.getTargetSlot())};
@@ -249,6 +258,8 @@ SmallVector<RoleTrace> flamia::traceRoles(KernelOp kernel,
                                           const Scenario &scenario) {
   SmallVector<RoleTrace> traces;
   for (RoleOp role : kernel.getOps<RoleOp>())
-    traces.push_back(Tracer(scenario).trace(kernel, role));
+    for (int64_t warp = 0; warp < int64_t(role.getWarps()); warp += kGroupWarps)
+      traces.push_back(
+          Tracer(scenario).trace(kernel, role, warp / kGroupWarps));
   return traces;
 }

@@ -35,17 +35,22 @@ struct TraceEvent {
   /// (tcgen.copy_scales); whether a product accumulates.
   llvm::SmallVector<int64_t, 5> operandSlots = {};
   bool accumulates = false;
+  /// Columns of each slot that tcgen.read, write and write_scales work on: all,
+  /// or those of a part from the first of them on.
+  std::optional<int64_t> firstCol = {};
 };
 
+/// What one warpgroup of a role does. Warpgroups meet in channels only.
 struct RoleTrace {
   tcgen::RoleOp role;
+  int64_t group = 0, warps = 1;
   llvm::SmallVector<TraceEvent> events;
   /// Some condition depended on data.
   bool hasDataConditions = false;
 };
 
-/// The trace of each role of a kernel. Loops run at most eight times, inner
-/// ones less often.
+/// The traces of each role of a kernel, one for each warpgroup. Loops run at
+/// most eight times, inner ones less often.
 llvm::SmallVector<RoleTrace> traceRoles(KernelOp kernel,
                                         const Scenario &scenario);
 
