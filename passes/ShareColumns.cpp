@@ -32,9 +32,11 @@ constexpr int64_t kGroups = 2;
 
 bool isWide(Value value) { return columnsOf(value.getType()) > 1; }
 
-/// Made anew for each use.
+/// Equal columns, made anew for each use.
 bool isRepeatable(Operation *op) {
   DenseElementsAttr elements;
+  if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op))
+    return !isWide(broadcast.getSource());
   return op && (isa<FullOp>(op) || (matchPattern(op, m_Constant(&elements)) &&
                                     elements.isSplat()));
 }
@@ -60,7 +62,9 @@ public:
     bool sharesLoop = false;
     int64_t work[kGroups] = {};
     for (Component &component : components) {
-      bool inLoop = component.ops.front()->getParentOfType<scf::ForOp>();
+      bool inLoop = llvm::any_of(component.ops, [](Operation *op) {
+        return op->getParentOfType<scf::ForOp>() != nullptr;
+      });
       if (!component.whole) {
         sharesLoop |= inLoop;
         continue;
@@ -270,11 +274,14 @@ private:
                                                firstOf(half));
   }
 
-  /// A full tile or splat of fewer columns.
+  /// Fewer of the equal columns.
   Value repeat(Operation *source, int64_t cols) {
     Type type = partOf(source->getResult(0).getType(), cols);
     if (auto full = dyn_cast<FullOp>(source))
       return FullOp::create(builder, source->getLoc(), type, full.getValue());
+    if (auto broadcast = dyn_cast<BroadcastOp>(source))
+      return BroadcastOp::create(builder, source->getLoc(), type,
+                                 broadcast.getSource());
     DenseElementsAttr splat;
     matchPattern(source, m_Constant(&splat));
     return arith::ConstantOp::create(

@@ -31,8 +31,8 @@ namespace {
 
 /// Columns that arithmetic between reads and writes takes at a time.
 constexpr int64_t kStep = 16;
-/// Registers for tiles where two warpgroups have vector code, so that a thread
-/// has 224, or where a branch works on tiles: ptxas moves nothing over it.
+/// Registers for tiles where two roles have vector code, so that a thread has
+/// 224, or where a branch works on tiles: ptxas moves nothing over it.
 constexpr int64_t kFewRegisters = 160;
 /// Partial sums of flamia.reduce.
 constexpr int64_t kPartialSums = 8;
@@ -445,14 +445,15 @@ struct SplitColumnsPass
 
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    int64_t vectorGroups = 0;
-    for (RoleOp role : kernel.getOps<RoleOp>())
-      vectorGroups += role.getWarps() / kGroupWarps;
+    int64_t vectorRoles =
+        llvm::count_if(kernel.getOps<RoleOp>(), [](RoleOp role) {
+          return role.getWarps() >= kGroupWarps;
+        });
     bool branches =
         kernel.walk([](AnyDiffersOp) { return WalkResult::interrupt(); })
             .wasInterrupted();
     limit = maxRegisters;
-    if (vectorGroups > 1 || branches) {
+    if (vectorRoles > 1 || branches) {
       limit = std::min(limit, kFewRegisters);
       for (RoleOp role : kernel.getOps<RoleOp>())
         hoistReductions(role);
