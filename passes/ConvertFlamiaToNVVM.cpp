@@ -558,6 +558,17 @@ LogicalResult KernelLowering::checkOperands(Operation *op) {
 }
 
 LogicalResult KernelLowering::lowerOp(Operation *op) {
+  if (failed(dispatch(op)))
+    return failure();
+  // LLVM computes values in the block that uses them, behind the loop that
+  // waits; what can be done meanwhile is done in front of it.
+  if (livesOverWait(op))
+    set(op->getResult(0),
+        e.fromElements(e.inPlace(e.elements(get(op->getResult(0))))));
+  return success();
+}
+
+LogicalResult KernelLowering::dispatch(Operation *op) {
   e.loc = op->getLoc();
   if (failed(checkOperands(op)))
     return failure();

@@ -210,6 +210,7 @@ private:
   mlir::DictionaryAttr launchRecord();
   LogicalResult lowerBlock(mlir::Block &block);
   LogicalResult lowerOp(Operation *op);
+  LogicalResult dispatch(Operation *op);
   mlir::InFlightDiagnostic unsupported(Operation *op, const llvm::Twine &why);
 
   //===--- Parameters -----------------------------------------------------===//
@@ -428,6 +429,9 @@ struct TileInfo {
   }
 };
 bool isTile(Type type);
+/// Whether a wait stands between what computes columns of a tile in registers
+/// and their last use.
+bool livesOverWait(Operation *op);
 TileInfo tileInfo(Type type);
 /// Rx1: one value a thread.
 inline bool isRowVector(Type type) {

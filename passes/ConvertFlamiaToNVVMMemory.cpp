@@ -82,19 +82,39 @@ Value KernelLowering::rowPointer(Value memref, OperandRange indices,
   return globalPointer(memref, lowered);
 }
 
+/// What is known of a column: a divisor, and the largest it can be. Constant,
+/// or that of a warpgroup's part.
+static std::optional<std::pair<int64_t, int64_t>> knownColumn(Value column) {
+  if (APInt constant; matchPattern(column, m_ConstantInt(&constant)))
+    return std::pair(constant.getSExtValue(), constant.getSExtValue());
+  if (auto group = column.getDefiningOp<tcgen::GroupOp>())
+    return std::pair<int64_t, int64_t>(
+        1, group->getParentOfType<tcgen::RoleOp>().getWarps() /
+                   tcgen::kGroupWarps -
+               1);
+  Operation *op = column.getDefiningOp();
+  if (!isa_and_nonnull<arith::AddIOp, arith::MulIOp>(op))
+    return std::nullopt;
+  auto a = knownColumn(op->getOperand(0)), b = knownColumn(op->getOperand(1));
+  if (!a || !b)
+    return std::nullopt;
+  if (isa<arith::MulIOp>(op))
+    return std::pair(a->first * b->first, a->second * b->second);
+  return std::pair(std::gcd(a->first, b->first), a->second + b->second);
+}
+
 std::pair<int64_t, bool>
 KernelLowering::accessWidth(Value memref, OperandRange indices, int64_t cols) {
   auto type = cast<MemRefType>(memref.getType());
   int64_t bits = type.getElementTypeBitWidth();
   int64_t bytes = std::max<int64_t>(1, bits / 8);
   int64_t extent = type.getShape().back();
-  APInt column;
-  bool known = matchPattern(indices.back(), m_ConstantInt(&column));
-  if (!known || ShapedType::isDynamic(extent) ||
-      column.getSExtValue() + cols > extent)
+  auto column = knownColumn(indices.back());
+  if (!column || ShapedType::isDynamic(extent) ||
+      column->second + cols > extent)
     return {bytes, true};
   int64_t width = std::gcd<int64_t>(16 * 8, cols * bits);
-  width = std::gcd(width, column.getSExtValue() * bits);
+  width = std::gcd(width, column->first * bits);
   // A launch refuses strides that are not multiples of 16 bytes.
   if (type.getRank() > 1 && !isStrided(type))
     width = std::gcd(width, extent * bits);

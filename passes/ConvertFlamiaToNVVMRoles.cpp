@@ -142,3 +142,32 @@ LogicalResult KernelLowering::lowerReadMax(tcgen::ReadMaxOp op) {
   set(op.getMax(), max);
   return success();
 }
+
+bool lowering::livesOverWait(Operation *op) {
+  if (!isMemoryEffectFree(op) || op->getNumResults() != 1 ||
+      op->getNumRegions() > 0 || op->hasTrait<OpTrait::ConstantLike>() ||
+      isa<tcgen::SliceOp, tcgen::JoinOp, tcgen::PartOp, FullOp, BroadcastOp>(
+          op))
+    return false;
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (!type || type.getRank() != 2 || type.getDimSize(1) < 2 ||
+      !type.getElementType().isF32())
+    return false;
+  // Through values that only name its columns.
+  Operation *last = op;
+  SmallVector<Operation *> pending(op->getUsers());
+  while (!pending.empty()) {
+    Operation *user = pending.pop_back_val();
+    Operation *at = op->getBlock()->findAncestorOpInBlock(*user);
+    if (!at)
+      continue;
+    if (last->isBeforeInBlock(at))
+      last = at;
+    if (isa<tcgen::SliceOp, tcgen::JoinOp>(user))
+      llvm::append_range(pending, user->getUsers());
+  }
+  for (; op != last; op = op->getNextNode())
+    if (isa<tcgen::WaitOp>(op))
+      return true;
+  return false;
+}

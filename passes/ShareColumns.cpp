@@ -131,7 +131,7 @@ private:
     if (auto quantize = dyn_cast<QuantizeOp>(op))
       return kChunk % quantize.getType().getBlockCols() == 0 &&
              quantize.getType().getBlockRows() == 1;
-    return isa<MaskOp, Exp2Op, BroadcastOp>(op) ||
+    return isa<LoadOp, MaskOp, Exp2Op, BroadcastOp>(op) ||
            OpTrait::hasElementwiseMappableTraits(op);
   }
 
@@ -263,7 +263,10 @@ private:
       write.getBufferMutable().set(partOfBuffer(write.getBuffer()));
     else if (auto write = dyn_cast<WriteScalesOp>(op))
       write.getBufferMutable().set(partOfBuffer(write.getBuffer()));
-    else if (auto mask = dyn_cast<MaskOp>(op))
+    else if (auto load = dyn_cast<LoadOp>(op)) {
+      OpOperand &last = load.getIndicesMutable()[load.getIndices().size() - 1];
+      last.set(shifted(last.get(), half));
+    } else if (auto mask = dyn_cast<MaskOp>(op))
       mask.getColsMutable().set(shifted(mask.getCols(), half));
     else if (auto exp2 = dyn_cast<Exp2Op>(op))
       exp2.getColsMutable().set(shifted(exp2.getCols(), half));
@@ -343,9 +346,8 @@ struct ShareColumnsPass
     Sharing sharing(role);
     if (failed(sharing.plan())) {
       if (!sharing.getReason().empty())
-        sharing.getPlace()->emitRemark(
-            "one warpgroup does all vector code: this ")
-            << sharing.getReason();
+        sharing.getPlace()->emitRemark("one warpgroup does all vector code: '")
+            << sharing.getPlace()->getName() << "' " << sharing.getReason();
       return;
     }
     std::string reason;

@@ -876,3 +876,91 @@ flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
   %t, %m = tcgen.read_max %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x64xf32>, tensor<128x1xf32>
   flamia.return
 }
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  // expected-error@+1 {{expected whole warpgroups of 4, but got 6 warps}}
+  tcgen.role "r" warps 6 {
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %ch = tcgen.channel slots 1 full 1 empty 8
+  tcgen.role "r" warps 8 {
+    %slot = tcgen.acquire %ch
+    // expected-error@+1 {{expected in a role of one warpgroup, but 'r' has 8 warps}}
+    tcgen.expect %ch[%slot] bytes 512
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  // expected-error@+1 {{expected in a tcgen.role}}
+  %group = tcgen.group
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%n: index) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "r" warps 8 {
+    // expected-error@+1 {{expected an equal share of the columns of '!tcgen.buffer<tmem, lanes, 1 x 128x128xf32>', but got '!tcgen.buffer<tmem, lanes, 1 x 128x96xf32>'}}
+    %p = tcgen.part %a from %n : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x96xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%n: index) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 8 {
+    // expected-error@+1 {{expected the buffer to be a <tmem, lanes> or <smem, line> or <smem, scales> buffer}}
+    %p = tcgen.part %a from %n : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN> -> !tcgen.buffer<smem, operand, 1 x 128x64xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%n: index) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x8xf8E8M0FNU>
+  tcgen.role "r" warps 8 {
+    // expected-error@+1 {{expected one or two of the four blocks of an atom, but got}}
+    %p = tcgen.part %a from %n : !tcgen.buffer<smem, scales, 1 x 128x8xf8E8M0FNU> -> !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%n: index) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "r" warps 8 {
+    %p = tcgen.part %a from %n : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+    // expected-error@+1 {{expected a part of a tcgen.alloc}}
+    %q = tcgen.part %p from %n : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x32xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%n: index) parameters {} grid(1) {
+  %t = arith.constant dense<0.0> : tensor<128x64xf32>
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 64x4xf8E8M0FNU>
+  tcgen.role "r" warps 8 {
+    %q = flamia.quantize %t : tensor<128x64xf32> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>
+    %p = tcgen.part %a from %n : !tcgen.buffer<smem, scales, 1 x 64x4xf8E8M0FNU> -> !tcgen.buffer<smem, scales, 1 x 64x2xf8E8M0FNU>
+    // expected-error@+1 {{expected a part to be written along cols, but got along rows}}
+    tcgen.write_scales %q, %p[%n] along rows : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 32x32>, !tcgen.buffer<smem, scales, 1 x 64x2xf8E8M0FNU>
+  }
+  flamia.return
+}

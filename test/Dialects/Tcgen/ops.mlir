@@ -152,3 +152,32 @@ flamia.kernel @line(%v: memref<?x?x128xf32>) parameters {} grid(1) {
   }
   flamia.return
 }
+
+// Two warpgroups, each with its columns of what the buffers hold.
+// CHECK-LABEL: flamia.kernel @groups
+flamia.kernel @groups() parameters {} grid(1) {
+  %acc = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %sf = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %line = tcgen.alloc : !tcgen.buffer<smem, line, 2 x 1x128xf32>
+  // CHECK: tcgen.role "vector" warps 8 {
+  tcgen.role "vector" warps 8 {
+    %c0 = arith.constant 0 : index
+    %c2 = arith.constant 2 : index
+    %c64 = arith.constant 64 : index
+    // CHECK: %[[GROUP:.*]] = tcgen.group
+    %group = tcgen.group
+    %first = arith.muli %group, %c64 : index
+    %block = arith.muli %group, %c2 : index
+    // CHECK: tcgen.part %{{.*}} from %{{.*}} : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+    %mine = tcgen.part %acc from %first : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+    // CHECK: tcgen.part %{{.*}} from %{{.*}} : !tcgen.buffer<smem, line, 2 x 1x128xf32> -> !tcgen.buffer<smem, line, 2 x 1x64xf32>
+    %part = tcgen.part %line from %first : !tcgen.buffer<smem, line, 2 x 1x128xf32> -> !tcgen.buffer<smem, line, 2 x 1x64xf32>
+    // CHECK: tcgen.part %{{.*}} from %{{.*}} : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU> -> !tcgen.buffer<smem, scales, 1 x 128x2xf8E8M0FNU>
+    %bytes = tcgen.part %sf from %block : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU> -> !tcgen.buffer<smem, scales, 1 x 128x2xf8E8M0FNU>
+    %t = tcgen.read %mine[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32> -> tensor<128x64xf32>
+    %b = tcgen.read %part[%c0] : !tcgen.buffer<smem, line, 2 x 1x64xf32> -> tensor<1x64xf32>
+    %q = flamia.quantize %t : tensor<128x64xf32> -> !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>
+    tcgen.write_scales %q, %bytes[%c0] along cols : !flamia.scaled<128x64, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<smem, scales, 1 x 128x2xf8E8M0FNU>
+  }
+  flamia.return
+}
