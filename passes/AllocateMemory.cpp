@@ -99,7 +99,7 @@ public:
   /// Keeps the given offsets, places all others behind or between them.
   /// Returns the end of the last buffer.
   FailureOr<int64_t> place() {
-    return placeInOrder(inOrderOfAlignment(), /*share=*/false);
+    return placeInOrder(inOrderOfAlignment(), std::nullopt);
   }
 
   /// The same for buffers that share space where it is ordered who uses it.
@@ -110,7 +110,7 @@ public:
     std::vector<AllocOp> order = inOrderOfAlignment(), best;
     int64_t bestEnd = std::numeric_limits<int64_t>::max();
     for (int attempt = 0; attempt < kTries && bestEnd > limit; ++attempt) {
-      FailureOr<int64_t> reached = placeInOrder(order, /*share=*/true);
+      FailureOr<int64_t> reached = placeInOrder(order, limit);
       if (failed(reached))
         return failure();
       if (*reached < bestEnd) {
@@ -124,7 +124,7 @@ public:
         break;
       std::rotate(order.begin(), tooFar, std::next(tooFar));
     }
-    return placeInOrder(best, /*share=*/true);
+    return placeInOrder(best, limit);
   }
 
   void writeOffsets() {
@@ -156,7 +156,9 @@ private:
     return order;
   }
 
-  FailureOr<int64_t> placeInOrder(ArrayRef<AllocOp> order, bool share) {
+  /// With a limit, buffers share space.
+  FailureOr<int64_t> placeInOrder(ArrayRef<AllocOp> order,
+                                  std::optional<int64_t> limit) {
     places.clear();
     end = 0;
     for (AllocOp alloc : allocs)
@@ -164,7 +166,7 @@ private:
         return failure();
     for (AllocOp alloc : order)
       if (!alloc.getOffset())
-        record(alloc, firstFit(alloc, share));
+        record(alloc, placeOf(alloc, limit));
     return end;
   }
 
@@ -223,6 +225,16 @@ private:
     }
     record(alloc, offset);
     return success();
+  }
+
+  int64_t placeOf(AllocOp alloc, std::optional<int64_t> limit) {
+    // Scales are small: where columns are free, they need share none. The fewer
+    // do, the less depends on the order in which products are executed.
+    if (limit && alloc.getType().getLayout() == Layout::Scales)
+      if (int64_t offset = firstFit(alloc, /*share=*/false);
+          offset + sizeOf(alloc) <= *limit)
+        return offset;
+    return firstFit(alloc, limit.has_value());
   }
 
   int64_t firstFit(AllocOp alloc, bool share) {

@@ -34,6 +34,9 @@ constexpr int64_t kStep = 16;
 /// Registers for tiles where two roles have vector code, so that a thread has
 /// 224, or where a branch works on tiles: ptxas moves nothing over it.
 constexpr int64_t kFewRegisters = 160;
+/// Where two warpgroups share the columns of one role: 224, and no value waits
+/// in tensor memory.
+constexpr int64_t kSharedRegisters = 176;
 /// Partial sums of flamia.reduce.
 constexpr int64_t kPartialSums = 8;
 
@@ -453,6 +456,9 @@ struct SplitColumnsPass
         kernel.walk([](AnyDiffersOp) { return WalkResult::interrupt(); })
             .wasInterrupted();
     limit = maxRegisters;
+    if (llvm::any_of(kernel.getOps<RoleOp>(),
+                     [](RoleOp role) { return role.getWarps() > kGroupWarps; }))
+      limit = std::min(limit, kSharedRegisters);
     if (vectorRoles > 1 || branches) {
       limit = std::min(limit, kFewRegisters);
       for (RoleOp role : kernel.getOps<RoleOp>())
