@@ -140,8 +140,11 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     }
     SmallVector<Value> bytes(blocks, shifted(e.c32(exponent + 127)));
     Value words = converted.lookup(op.getResult());
-    values[op.getResult()] = {words ? words : pack(x, type.getElementType()),
-                              e.vectorOf(bytes)};
+    // Converted before the wait for the buffer that they go to, where LLVM
+    // would move everything behind that.
+    if (!words)
+      words = e.vectorOf(e.inPlace(e.elements(pack(x, type.getElementType()))));
+    values[op.getResult()] = {words, e.vectorOf(bytes)};
     return success();
   }
 

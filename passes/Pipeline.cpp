@@ -43,42 +43,53 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     eraseDeadCode(kernel);
     if (failed(checkStores(kernel)))
       return failure();
-    if (!mayIssueAhead(kernel))
-      return plan(kernel, Order::Program).first;
+    SmallVector<Order> orders;
+    if (hasSlots(kernel))
+      orders = {Order::ScoresFirst};
+    else if (mayIssueAhead(kernel))
+      orders = {Order::Ahead, Order::AheadInTurns};
     // Early products need more memory. Whether there is enough, and whether the
     // roles still meet, is tried.
     std::string reason;
-    for (Order order : {Order::Ahead, Order::AheadInTurns}) {
+    for (Order order : orders) {
       OwningOpRef<KernelOp> trial = kernel.clone();
       reason.clear();
       switch (tryAhead(*trial, order, reason)) {
       case Trial::Same:
         return plan(kernel, Order::Program).first;
       case Trial::Fits:
-        moveProductsUp(kernel);
+        if (order != Order::ScoresFirst)
+          moveProductsUp(kernel);
         return plan(kernel, order).first;
       case Trial::Fails:
         break;
       }
     }
-    kernel.emitRemark("products are issued in program order, not as early as "
-                      "possible: that ")
-        << reason;
+    if (!orders.empty())
+      kernel.emitRemark("products are issued in program order, not as early as "
+                        "possible: that ")
+          << reason;
     return plan(kernel, Order::Program).first;
   }
 
   /// How products follow each other: as early as possible, each result with
-  /// columns of its own or in turns; or in program order.
-  enum class Order { Ahead, AheadInTurns, Program };
+  /// columns of its own or in turns; of several work items, each item's next
+  /// scores before its weights are used; or in program order.
+  enum class Order { Ahead, AheadInTurns, ScoresFirst, Program };
+
+  static bool hasSlots(KernelOp kernel) {
+    return kernel
+        .walk([](Operation *op) {
+          return slotOf(op) ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
 
   /// Products have a role of their own, which serves one work item.
   static bool mayIssueAhead(KernelOp kernel) {
-    bool found = false, hasSlots = false;
-    kernel.walk([&](Operation *op) {
-      found |= isa<DotOp>(op) && roleOf(op) == kMmaRole;
-      hasSlots |= slotOf(op).has_value();
-    });
-    return found && !hasSlots;
+    bool found = false;
+    kernel.walk([&](DotOp dot) { found |= roleOf(dot) == kMmaRole; });
+    return found && !hasSlots(kernel);
   }
 
   enum class Trial { Same, Fits, Fails };
@@ -89,7 +100,7 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
         reason = diagnostic.str();
       return success();
     });
-    bool moved = moveProductsUp(trial);
+    bool moved = order != Order::ScoresFirst && moveProductsUp(trial);
     auto [planned, differs] = plan(trial, order);
     // What cannot be planned at all is reported in program order.
     if (failed(planned) || (!moved && !differs))
@@ -115,7 +126,9 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     Accumulators accumulators(kernel);
     OpBuilder builder = OpBuilder::atBlockBegin(&body);
     CrossingPlanner planner(kernel, accumulators, builder, maxStages);
-    if (order != Order::Program)
+    if (order == Order::ScoresFirst)
+      planner.issueScoresFirst();
+    else if (order != Order::Program)
       planner.issueAhead(/*inTurns=*/order == Order::AheadInTurns);
     if (failed(planner.plan()))
       return {failure(), false};

@@ -285,9 +285,18 @@ private:
     for (Segment &segment : all) {
       if (!segment.isSplit)
         continue;
-      if (auto acquire = dyn_cast<AcquireOp>(segment.end);
-          acquire && (writesEarly || segment.readsFirst))
+      // A wait for nothing but a signal may stand before it.
+      auto wait = dyn_cast<WaitOp>(segment.end);
+      auto acquire = dyn_cast<AcquireOp>(
+          wait && wait->use_empty() ? wait->getNextNode() : segment.end);
+      if (acquire && (writesEarly || segment.readsFirst)) {
+        Operation *first = segment.end;
         segment.end = addWrites(acquire, segment);
+        if (segment.acquire)
+          segment.acquire = first;
+        else
+          segment.end = first;
+      }
       segments.push_back(segment);
     }
   }

@@ -35,8 +35,9 @@ bool isSplittable(mlir::Operation *op);
 struct Segment {
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<tcgen::ReleaseOp> releases;
-  /// Writes what is computed, chunk by chunk, into a slot acquired before.
-  tcgen::AcquireOp acquire;
+  /// Writes what is computed, chunk by chunk, into a slot acquired before: the
+  /// operation that acquires it, or a wait right in front of that.
+  mlir::Operation *acquire = nullptr;
   /// What follows it.
   mlir::Operation *end = nullptr;
   bool isSplit = false;

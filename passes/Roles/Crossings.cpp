@@ -278,12 +278,25 @@ CrossingPlanner::planVectorOperand(DotOp dot, Value value,
     }
   }
 
+  UseRange range;
+  for (OpOperand *use : usesThroughTransposes(value)) {
+    auto dot = dyn_cast<DotOp>(use->getOwner());
+    if (!dot || use == &dot.getAccMutable())
+      continue;
+    OperandShape shape = shapeOf(*use);
+    if (shape.isA == isA && shape.alongCols == alongCols)
+      range.add(ancestorIn(blockOf(value), dot));
+  }
   RoleBuilder &vector = roleNamed(vectorName);
   Value channel = image.channel, payload = image.payload;
   Value filledScales = filled ? image.scales : Value();
+  Value grant =
+      inTmem && hasSlots ? planGrant(vectorName, range.first) : Value();
   whereMade(
       vector, value, StepOrder::Write,
       [=](OpBuilder &b, RoleState &state) {
+        if (grant)
+          tcgen::WaitOp::create(b, loc, b.getIndexType(), grant);
         Value slot =
             tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
         Value tile = state.values.lookup(value);
@@ -296,16 +309,6 @@ CrossingPlanner::planVectorOperand(DotOp dot, Value value,
         tcgen::PublishOp::create(b, loc, channel, slot, Agent::Threads);
       },
       value);
-
-  UseRange range;
-  for (OpOperand *use : usesThroughTransposes(value)) {
-    auto dot = dyn_cast<DotOp>(use->getOwner());
-    if (!dot || use == &dot.getAccMutable())
-      continue;
-    OperandShape shape = shapeOf(*use);
-    if (shape.isA == isA && shape.alongCols == alongCols)
-      range.add(ancestorIn(blockOf(value), dot));
-  }
   if (inTmem && !isDynamic)
     takeTurn(turn, payload, channel, vectorName, range.last);
   RoleBuilder &mma = roleNamed(mmaRole);

@@ -60,10 +60,14 @@ public:
     mayTakeTurns = inTurns;
   }
 
+  /// Several work items: issues each item's next scores before its product with
+  /// the weights of this iteration, not behind it (Slots.cpp).
+  void issueScoresFirst() { scoresFirst = true; }
+
   /// Plans the whole kernel.
   mlir::LogicalResult plan();
 
-  /// Whether issueAhead made a difference.
+  /// Whether issueAhead or issueScoresFirst made a difference.
   bool isAhead() const { return placesAhead; }
 
   /// Roles in the order of their warps; unused ones included.
@@ -163,6 +167,8 @@ private:
   void planScaleCopy(DotOp dot, LoadScaledOp load, OperandBuffer &image);
   void planDrainedWaits(DotOp dot);
   bool areColumnsShort();
+  bool doResultsFillColumns();
+  mlir::Value planGrant(llvm::StringRef vectorName, mlir::Operation *product);
   void rotate(mlir::scf::ForOp loop, llvm::ArrayRef<DotOp> ahead);
 
   KernelOp kernel;
@@ -184,6 +190,7 @@ private:
   llvm::DenseMap<mlir::Value, std::shared_ptr<llvm::SmallVector<mlir::Value>>>
       loadViews;
   bool issuesAhead = false, placesAhead = false, mayTakeTurns = true;
+  bool scoresFirst = false;
   /// Channels of the products that start from zero and are carried nowhere.
   llvm::MapVector<mlir::Operation *, mlir::Value> freshChannels;
   bool takesTurns = false;

@@ -76,15 +76,60 @@ void CrossingPlanner::planDrainedWaits(DotOp dot) {
                             });
 }
 
+/// Whether scores and outputs take all columns, each with a buffer of its own.
+bool CrossingPlanner::doResultsFillColumns() {
+  int64_t columns = 0;
+  llvm::DenseSet<std::pair<StringRef, Type>> fresh;
+  for (const Web &web : accumulators.getWebs()) {
+    DotOp dot = web.dots[0];
+    if (!web.isFresh() ||
+        fresh.insert({vectorRoleOf(dot), dot.getType()}).second)
+      columns += getTileShape(dot.getType()).second;
+  }
+  return columns >= kTmemColumns;
+}
+
+/// Weights of one item lie in the scores of another one where nothing else is
+/// free. Before each product with them the mma role waits until those scores
+/// were read and says so; the vector role waits for that before it writes. Null
+/// where columns are free.
+Value CrossingPlanner::planGrant(StringRef vectorName, Operation *product) {
+  if (!scoresFirst || !doResultsFillColumns())
+    return {};
+  Location loc = product->getLoc();
+  Value grant = createChannel(loc, 1, 1, 1);
+  roleNamed(mmaRole).before(
+      product, StepOrder::MmaSignal, [=](OpBuilder &b, RoleState &) {
+        for (auto &[channel, role] : resultChannels)
+          if (role != vectorName)
+            tcgen::DrainedOp::create(b, loc, channel);
+        tcgen::PublishOp::create(b, loc, grant, createZero(b, loc),
+                                 tcgen::Agent::Threads);
+      });
+  return grant;
+}
+
 /// Issues the products one iteration ahead. Where there are several work items,
-/// each follows its own item's last product, not that of the slowest item.
+/// each follows its own item's last product, not that of the slowest item; or,
+/// with scores first, stands before it. Then only the reading of the scores
+/// before lies between one item's scores and its next ones, and its weights
+/// must lie elsewhere.
 void CrossingPlanner::rotate(scf::ForOp loop, ArrayRef<DotOp> ahead) {
+  auto isAhead = [&](Operation *op) {
+    return llvm::is_contained(ahead, dyn_cast<DotOp>(op));
+  };
   for (DotOp dot : ahead) {
     Operation *last = nullptr;
     if (std::optional<int64_t> slot = slotOf(dot))
       for (DotOp other : loop.getBody()->getOps<DotOp>())
-        if (slotOf(other) == slot && !llvm::is_contained(ahead, other))
+        if (slotOf(other) == slot && !isAhead(other))
           last = other;
+    if (scoresFirst && last) {
+      do
+        last = last->getPrevNode();
+      while (last && isAhead(last));
+      placesAhead |= last != nullptr;
+    }
     roleNamed(mmaRole).rotate(loop, dot, last);
   }
 }
