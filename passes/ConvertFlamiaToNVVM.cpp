@@ -519,7 +519,9 @@ void KernelLowering::emitEpilogue() {
     NVVM::BarrierOp::create(e.b, e.loc);
     NVVM::Tcgen05FenceOp::create(e.b, e.loc,
                                  NVVM::Tcgen05FenceKind::AFTER_THREAD_SYNC);
-    e.ifThen(e.cmp(arith::CmpIPredicate::eq, warp, e.c32(0)), [&] {
+    // Compared here: ptxas would keep a predicate from the prologue on.
+    Value again = e.inPlace(warp).front();
+    e.ifThen(e.cmp(arith::CmpIPredicate::eq, again, e.c32(0)), [&] {
       NVVM::Tcgen05DeallocOp::create(e.b, e.loc, e.intToPtr(tmemBase, Tensor),
                                      e.c32(tmemColumns),
                                      NVVM::CTAGroupKind::CTA_1);

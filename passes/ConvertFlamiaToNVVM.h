@@ -378,6 +378,7 @@ private:
     mlir::Block *block = nullptr;
     Value first, low, high;
   } bounds;
+  int32_t differentBound = 0; ///< What the last mask added to its numbers.
   bool usesDrain = false, reducesRows = false;
   Value drainParity; ///< alloca
   /// Payloads that are rounded where they are stored: makes a block's words.

@@ -449,7 +449,16 @@ static Value splatRow(Emitter &e, Value scalar, TileInfo tile) {
 }
 
 void KernelLowering::lowerFull(FullOp op) {
-  set(op.getResult(), splatRow(e, get(op.getValue()), tileInfo(op.getType())));
+  Value value = get(op.getValue());
+  // A product of products is computed here, where registers are short: LLVM
+  // would keep what it is computed from until it is used.
+  Operation *made = value.getDefiningOp();
+  if (vectorRegisters && made && value.getType().isF32() &&
+      llvm::any_of(made->getOperands(), [](Value operand) {
+        return operand.getDefiningOp<arith::MulFOp>() != nullptr;
+      }))
+    value = e.inPlace(value).front();
+  set(op.getResult(), splatRow(e, value, tileInfo(op.getType())));
 }
 
 LogicalResult KernelLowering::lowerBroadcast(BroadcastOp op) {
@@ -519,7 +528,9 @@ void KernelLowering::lowerReduce(ReduceOp op) {
   }
   SmallVector<Value> pairs;
   addToSums(pairs, x);
-  set(op.getResult(), finishSum(pairs));
+  // LLVM would move the additions behind waits that follow, and all columns
+  // would live that long.
+  set(op.getResult(), e.inPlace(finishSum(pairs)).front());
 }
 
 /// The columns [low, high) that a mask keeps, counted from `first`.
@@ -597,6 +608,17 @@ void KernelLowering::lowerMask(MaskOp op) {
     bits =
         e.inPlace(e.andi(below(low), e.xori(below(high), e.c32(-1)))).front();
     high = low = Value();
+  }
+  // ptxas would keep the results of comparisons for the next mask of the same
+  // columns, in registers. Where these are short, every mask compares other
+  // numbers.
+  if (vectorRegisters) {
+    differentBound += 1 << 10;
+    offset += differentBound;
+    if (high)
+      high = e.addC(high, differentBound);
+    if (low)
+      low = e.addC(low, differentBound);
   }
   for (auto [c, x] : llvm::enumerate(elements)) {
     Value index = e.c32(offset + int64_t(c));

@@ -400,7 +400,10 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
     A product that needs only loads is issued before those of its block that wait for vector
     code, and, followed in its loop by such, one iteration ahead (rule R4 of
     docs/dialect-tcgen.md). This needs more memory; where a trial shows that there is not
-    enough, products are issued in program order, with a remark. Loads of one shape that only
+    enough, products are issued in program order, with a remark. Of several work items
+    (`flamia-jam-items`) each one's next product of loads stands before its product with
+    vector code; where results fill tensor memory, what vector code makes lies in another
+    item's results, after a signal that these were read. Loads of one shape that only
     products use share a ring from one loop to the next where rings would not fit otherwise.
     With one role for everything the same happens in program order, and every step is waited
     for. Where shared or tensor memory could not hold all buffers, values of one shape that

@@ -292,23 +292,25 @@ CrossingPlanner::planVectorOperand(DotOp dot, Value value,
   Value filledScales = filled ? image.scales : Value();
   Value grant =
       inTmem && hasSlots ? planGrant(vectorName, range.first) : Value();
-  whereMade(
-      vector, value, StepOrder::Write,
-      [=](OpBuilder &b, RoleState &state) {
-        if (grant)
-          tcgen::WaitOp::create(b, loc, b.getIndexType(), grant);
-        Value slot =
-            tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
-        Value tile = state.values.lookup(value);
-        tcgen::WriteOp::create(b, loc, tile, payload, slot);
-        if (filledScales)
-          tcgen::FillScalesOp::create(b, loc, filledScales, *filled);
-        if (smemScales)
-          tcgen::WriteScalesOp::create(b, loc, tile, smemScales, slot,
-                                       alongCols ? Axis::Cols : Axis::Rows);
-        tcgen::PublishOp::create(b, loc, channel, slot, Agent::Threads);
-      },
-      value);
+  Step write = [=](OpBuilder &b, RoleState &state) {
+    if (grant)
+      tcgen::WaitOp::create(b, loc, b.getIndexType(), grant);
+    Value slot = tcgen::AcquireOp::create(b, loc, b.getIndexType(), channel);
+    Value tile = state.values.lookup(value);
+    tcgen::WriteOp::create(b, loc, tile, payload, slot);
+    if (filledScales)
+      tcgen::FillScalesOp::create(b, loc, filledScales, *filled);
+    if (smemScales)
+      tcgen::WriteScalesOp::create(b, loc, tile, smemScales, slot,
+                                   alongCols ? Axis::Cols : Axis::Rows);
+    tcgen::PublishOp::create(b, loc, channel, slot, Agent::Threads);
+  };
+  // With a grant to wait for, behind all that the product waits for besides.
+  if (grant && range.first->getParentOfType<scf::ForOp>() &&
+      blockOf(value) == range.first->getBlock())
+    vector.before(range.first, StepOrder::ThreadSignal, write, value);
+  else
+    whereMade(vector, value, StepOrder::Write, write, value);
   if (inTmem && !isDynamic)
     takeTurn(turn, payload, channel, vectorName, range.last);
   RoleBuilder &mma = roleNamed(mmaRole);

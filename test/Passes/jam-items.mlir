@@ -58,24 +58,41 @@ flamia.kernel @scores(%q: !tensor {flamia.dims = ["tokens", "heads", "d"]}, %k: 
   flamia.return
 }
 
-// A vector role for each head. Products of one head follow each other; the next scores of
-// the first do not wait for the second's weights.
+// A vector role for each head. The next scores of a head come before its weights are used.
+// Scores and outputs fill tensor memory, so weights lie in the other head's scores: the mma
+// role says when these were read.
 // ROLES-LABEL: flamia.kernel @scores
 // ROLES: tcgen.role "vector0" warps 4
+// ROLES: scf.for
+// ROLES: tcgen.release %{{.*}} by threads
+// ROLES: math.exp2
+// ROLES: tcgen.wait %[[GRANT0:[0-9]+]]
+// ROLES-NEXT: tcgen.acquire %[[WEIGHTS0:[0-9]+]]
+// ROLES: tcgen.publish %[[WEIGHTS0]]
 // ROLES: tcgen.role "vector1" warps 4
+// ROLES: scf.for
+// ROLES: tcgen.wait %[[GRANT1:[0-9]+]]
+// ROLES-NEXT: tcgen.acquire
 // ROLES: tcgen.role "load" warps 1
 // ROLES: tcgen.role "mma" warps 1
+// ROLES: %[[ANY:.*]] = tcgen.acquire %[[READ0:[0-9]+]]
 // ROLES: tcgen.mma %[[S0:[0-9]+]]{{.*}} major k
+// ROLES: tcgen.acquire %[[READ1:[0-9]+]]
 // ROLES: tcgen.mma %[[S1:[0-9]+]]{{.*}} major k
 // ROLES: scf.for
-// ROLES: tcgen.mma %[[O0:[0-9]+]]{{.*}} major mn
 // ROLES: scf.if %[[MORE:.*]] -> (index)
 // ROLES: %[[SLOT:.*]] = tcgen.wait
 // ROLES: tcgen.mma %[[S0]]{{.*}} major k
 // ROLES: scf.yield %[[SLOT]]
-// ROLES: tcgen.mma %[[O1:[0-9]+]]{{.*}} major mn
+// ROLES: tcgen.drained %[[READ1]]
+// ROLES-NEXT: tcgen.publish %[[GRANT0]][%{{.*}}] by threads
+// ROLES: tcgen.wait %[[WEIGHTS0]]
+// ROLES: tcgen.mma %[[O0:[0-9]+]]{{.*}} major mn
 // ROLES: scf.if %[[MORE]] {
 // ROLES: tcgen.mma %[[S1]]{{.*}} major k
+// ROLES: tcgen.drained %[[READ0]]
+// ROLES-NEXT: tcgen.publish %[[GRANT1]][%{{.*}}] by threads
+// ROLES: tcgen.mma %[[O1:[0-9]+]]{{.*}} major mn
 
 // One item a CTA: nothing to do.
 // CHECK-LABEL: flamia.kernel @single
