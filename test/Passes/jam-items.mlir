@@ -71,11 +71,12 @@ flamia.kernel @scores(%q: !tensor {flamia.dims = ["tokens", "heads", "d"]}, %k: 
 // ROLES: tcgen.publish %[[WEIGHTS0]]
 // ROLES: tcgen.role "vector1" warps 4
 // ROLES: scf.for
+// ROLES: tcgen.release %{{.*}} by threads
 // ROLES: tcgen.wait %[[GRANT1:[0-9]+]]
 // ROLES-NEXT: tcgen.acquire
 // ROLES: tcgen.role "load" warps 1
 // ROLES: tcgen.role "mma" warps 1
-// ROLES: %[[ANY:.*]] = tcgen.acquire %[[READ0:[0-9]+]]
+// ROLES: tcgen.acquire %[[READ0:[0-9]+]]
 // ROLES: tcgen.mma %[[S0:[0-9]+]]{{.*}} major k
 // ROLES: tcgen.acquire %[[READ1:[0-9]+]]
 // ROLES: tcgen.mma %[[S1:[0-9]+]]{{.*}} major k
