@@ -198,6 +198,9 @@ public:
   explicit Programs(const std::string &file) : context(makeRegistry()) {
     module = mlir::parseSourceFile<mlir::ModuleOp>(
         std::string(FLAMIA_SOURCE_DIR) + "/" + file, &context);
+    if (!module)
+      endTests("cannot read " + file + " of the source folder", __FILE__,
+               __LINE__);
     // Remarks are part of what some programs are for.
     context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Remark)

@@ -10,6 +10,7 @@
 #include "flamia/Evaluator/Evaluator.h"
 #include "flamia/Numerics/Layout.h"
 #include "passes/Passes.h"
+#include "test/Unit/Needed.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -28,6 +29,9 @@ public:
       : context(makeRegistry()) {
     module = mlir::parseSourceFile<mlir::ModuleOp>(
         std::string(FLAMIA_SOURCE_DIR) + "/kernels/" + file, &context);
+    if (!module)
+      endTests("cannot read kernels/" + file + " of the source folder",
+               __FILE__, __LINE__);
     mlir::PassManager passes(&context);
     PipelineOptions options;
     options.parameters = parameters;

@@ -208,8 +208,8 @@ struct RawBackward {
     const AttentionShape &shape = inputs.forward.shape;
     std::vector<uint64_t> addresses;
     auto allocated = [&](const char *name, const void *data, uint64_t bytes) {
-      addresses.push_back(llvm::cantFail(device.allocate(name, bytes)));
-      llvm::cantFail(device.upload(addresses.back(), data, bytes));
+      addresses.push_back(needed(device.allocate(name, bytes)));
+      needed(device.upload(addresses.back(), data, bytes));
       return addresses.back();
     };
     auto filled = [&](const char *name, std::vector<uint16_t> values,
@@ -232,23 +232,21 @@ struct RawBackward {
     forward.o = scratch("o", queries * 2);
     forward.lse = scratch("lse", uint64_t(shape.tokens() * shape.heads) * 4);
     forward.workspaceBytes =
-        llvm::cantFail(
-            queryWorkspace(runner.forward->config(), shape.cuSeqlens))
-            .bytes;
+        needed(queryWorkspace(runner.forward->config(), shape.cuSeqlens)).bytes;
     forward.workspace = scratch("workspace", forward.workspaceBytes);
     tensors.dO = filled("do", inputs.dO, shape.heads);
     tensors.dQ = scratch("dq", queries * 2);
     tensors.dK = scratch("dk", keys * 2);
     tensors.dV = scratch("dv", keys * 2);
     tensors.workspaceBytes =
-        llvm::cantFail(
+        needed(
             queryBackwardWorkspace(runner.forward->config(), shape.cuSeqlens))
             .bytes;
     tensors.workspace = scratch("backward workspace", tensors.workspaceBytes);
     std::unique_ptr<ForwardPlan> forwardPlan =
-        llvm::cantFail(runner.forward->prepare(shape.cuSeqlens, forward));
+        needed(runner.forward->prepare(shape.cuSeqlens, forward));
     std::unique_ptr<BackwardPlan> plan =
-        llvm::cantFail(runner.backward->prepare(shape.cuSeqlens, tensors));
+        needed(runner.backward->prepare(shape.cuSeqlens, tensors));
     EXPECT_EQ(llvm::toString(forwardPlan->launch()), "");
     for (int i = 0; i < times; ++i)
       EXPECT_EQ(llvm::toString(plan->launch()), "");
@@ -256,7 +254,7 @@ struct RawBackward {
     auto fetch = [&](uint64_t address, uint64_t count,
                      std::vector<float> &values) {
       std::vector<uint16_t> bits(count);
-      llvm::cantFail(device.download(bits.data(), address, count * 2));
+      needed(device.download(bits.data(), address, count * 2));
       values.resize(count);
       numerics::bf16ToFloat(bits.data(), values.data(), count);
     };
@@ -264,7 +262,7 @@ struct RawBackward {
     fetch(tensors.dK, keys, gradients.dk);
     fetch(tensors.dV, keys, gradients.dv);
     for (uint64_t address : addresses)
-      llvm::cantFail(device.release(address));
+      needed(device.release(address));
     return gradients;
   }
 };
@@ -331,8 +329,8 @@ void expectRecordsStateTheWorkspace(const RunnerOptions &options) {
   // Addresses that are never used: nothing is launched.
   AttentionConfig config = runner.forward->config();
   WorkspaceLayout layouts[] = {
-      llvm::cantFail(queryWorkspace(config, shape.cuSeqlens)),
-      llvm::cantFail(queryBackwardWorkspace(config, shape.cuSeqlens))};
+      needed(queryWorkspace(config, shape.cuSeqlens)),
+      needed(queryBackwardWorkspace(config, shape.cuSeqlens))};
   BackwardTensors tensors;
   ForwardTensors &forward = tensors.forward;
   uint64_t next = uint64_t(1) << 32;
@@ -342,13 +340,13 @@ void expectRecordsStateTheWorkspace(const RunnerOptions &options) {
     *address = next += uint64_t(1) << 32;
   // The work list is uploaded.
   forward.workspace =
-      llvm::cantFail(runner.device->allocate("workspace", layouts[0].bytes));
+      needed(runner.device->allocate("workspace", layouts[0].bytes));
   forward.workspaceBytes = layouts[0].bytes;
   tensors.workspaceBytes = layouts[1].bytes;
   std::unique_ptr<ForwardPlan> forwardPlan =
-      llvm::cantFail(runner.forward->prepare(shape.cuSeqlens, forward));
+      needed(runner.forward->prepare(shape.cuSeqlens, forward));
   std::unique_ptr<BackwardPlan> plan =
-      llvm::cantFail(runner.backward->prepare(shape.cuSeqlens, tensors));
+      needed(runner.backward->prepare(shape.cuSeqlens, tensors));
   for (const LaunchPlan::Step &step : forwardPlan->steps())
     add(step);
   for (const LaunchPlan::Step &step : plan->steps())

@@ -27,9 +27,9 @@ public:
     offsets.documents = int64_t(cuSeqlens.size()) - 1;
     offsets.tokens = tokens;
     offsets.address = room("cu_seqlens", cuSeqlens.size() * 4);
-    llvm::cantFail(
+    needed(
         device.upload(offsets.address, cuSeqlens.data(), cuSeqlens.size() * 4));
-    layout = llvm::cantFail(queryDeviceWorkspace(config, offsets));
+    layout = needed(queryDeviceWorkspace(config, offsets));
     uint64_t query = uint64_t(tokens * config.heads * config.headDim * 2);
     uint64_t key = uint64_t(tokens * config.kvHeads * config.headDim * 2);
     ForwardTensors &forward = tensors.forward;
@@ -40,23 +40,21 @@ public:
     forward.lse = room("lse", uint64_t(tokens * config.heads) * 4);
     for (const WorkspaceTensor &tensor : layout.tensors)
       forward.pieces.push_back(room(tensor.name, tensor.bytes));
-    plan = llvm::cantFail(runner.forward->prepareFromDevice(offsets, forward));
+    plan = needed(runner.forward->prepareFromDevice(offsets, forward));
     if (!backward)
       return;
     tensors.dO = room("do", query);
     tensors.dQ = room("dq", query);
     tensors.dK = room("dk", key);
     tensors.dV = room("dv", key);
-    WorkspaceLayout own =
-        llvm::cantFail(queryDeviceBackwardWorkspace(config, offsets));
+    WorkspaceLayout own = needed(queryDeviceBackwardWorkspace(config, offsets));
     for (const WorkspaceTensor &tensor : own.tensors)
       tensors.pieces.push_back(room(tensor.name, tensor.bytes));
-    backwardPlan =
-        llvm::cantFail(runner.backward->prepareFromDevice(offsets, tensors));
+    backwardPlan = needed(runner.backward->prepareFromDevice(offsets, tensors));
   }
   ~Problem() {
     for (uint64_t address : addresses)
-      llvm::cantFail(device.release(address));
+      needed(device.release(address));
   }
 
   /// Launches the steps that make the list.
@@ -70,7 +68,7 @@ public:
   template <typename T>
   std::vector<T> read(uint64_t address, size_t count) {
     std::vector<T> values(count);
-    llvm::cantFail(device.download(values.data(), address, count * sizeof(T)));
+    needed(device.download(values.data(), address, count * sizeof(T)));
     return values;
   }
   std::vector<int32_t> piece(llvm::StringRef name) {
@@ -89,8 +87,8 @@ public:
 
 private:
   uint64_t room(llvm::StringRef name, uint64_t bytes) {
-    addresses.push_back(llvm::cantFail(device.allocate(name, bytes)));
-    llvm::cantFail(device.poison(addresses.back(), 0xFF, bytes));
+    addresses.push_back(needed(device.allocate(name, bytes)));
+    needed(device.poison(addresses.back(), 0xFF, bytes));
     return addresses.back();
   }
   std::vector<uint64_t> addresses;
@@ -213,8 +211,7 @@ TEST(DeviceList, ForwardAndBackwardAreTheSame) {
   auto [forward, gradients] = runner.run(inputs);
   Problem problem(runner, {0, 300, 300, 429, 446, 446, 446}, 500, true);
   auto upload = [&](uint64_t address, const std::vector<uint16_t> &values) {
-    llvm::cantFail(
-        runner.device->upload(address, values.data(), values.size() * 2));
+    needed(runner.device->upload(address, values.data(), values.size() * 2));
   };
   const ForwardTensors &to = problem.tensors.forward;
   upload(to.q, inputs.forward.q);
@@ -260,8 +257,7 @@ TEST(DeviceList, WorkspaceByBounds) {
     return layout ? "" : llvm::toString(layout.takeError());
   };
   // 3 documents of 300 tokens have at most 5 tiles: 298, 1, 1.
-  WorkspaceLayout layout =
-      llvm::cantFail(queryDeviceWorkspace(config, {16, 3, 300}));
+  WorkspaceLayout layout = needed(queryDeviceWorkspace(config, {16, 3, 300}));
   EXPECT_EQ(layout.find("work")->extents[0], 5u);
   EXPECT_EQ(layout.find("document_order")->bytes, 24u);
   EXPECT_EQ(layout.find("list_state")->bytes, 16u);
@@ -269,7 +265,7 @@ TEST(DeviceList, WorkspaceByBounds) {
                            "document_steps", "list_state"})
     EXPECT_FALSE(layout.find(name)->saved) << name;
   // Host offsets of the same documents need no more.
-  EXPECT_LE(llvm::cantFail(queryWorkspace(config, {0, 298, 299, 300})).bytes,
+  EXPECT_LE(needed(queryWorkspace(config, {0, 298, 299, 300})).bytes,
             layout.bytes);
   EXPECT_EQ(errorOf({16, -1, 300}),
             "documents is -1, expected 0 to 2147483646");

@@ -11,6 +11,7 @@
 #include "flamia/Reference/Probe.h"
 #include "flamia/Runtime/Runtime.h"
 #include "flamia/Sim/Simulator.h"
+#include "test/Unit/Needed.h"
 #include "tools/flamia-run/Execute.h"
 
 #include "gtest/gtest.h"
@@ -66,11 +67,11 @@ public:
     config.qGlobalScale = options.qGlobalScale;
     config.kGlobalScale = options.kGlobalScale;
     runtime::KernelLibrary library =
-        llvm::cantFail(runtime::KernelLibrary::open(options.folder));
-    forward = llvm::cantFail(
-        runtime::AttentionForward::create(*device, library, config));
+        needed(runtime::KernelLibrary::open(options.folder));
+    forward =
+        needed(runtime::AttentionForward::create(*device, library, config));
     if (options.backward)
-      backward = llvm::cantFail(runtime::AttentionBackward::create(
+      backward = needed(runtime::AttentionBackward::create(
           *device, library, config, options.dLse));
   }
 
@@ -155,9 +156,9 @@ private:
     options.operands = &operands;
     if (operands.format == reference::Format::Nvfp4) {
       float q = operands.qScores.globalScale, k = operands.kScores.globalScale;
-      llvm::cantFail(forward->setGlobalScales(q, k));
+      needed(forward->setGlobalScales(q, k));
       if (backward)
-        llvm::cantFail(backward->setGlobalScales(q, k));
+        needed(backward->setGlobalScales(q, k));
     }
     return options;
   }

@@ -27,24 +27,23 @@ struct RawForward {
   ForwardOutputs run(KernelRunner &runner, const AttentionInputs &inputs) {
     Device &device = *runner.device;
     const AttentionShape &shape = inputs.shape;
-    WorkspaceLayout layout = llvm::cantFail(
-        queryWorkspace(runner.forward->config(), shape.cuSeqlens));
+    WorkspaceLayout layout =
+        needed(queryWorkspace(runner.forward->config(), shape.cuSeqlens));
     auto filled = [&](const char *name, std::vector<uint16_t> values,
                       int64_t heads) {
       values.resize(values.size() + size_t(extraRows * heads * shape.headDim),
                     tailBits);
-      uint64_t address =
-          llvm::cantFail(device.allocate(name, values.size() * 2));
-      llvm::cantFail(device.upload(address, values.data(), values.size() * 2));
+      uint64_t address = needed(device.allocate(name, values.size() * 2));
+      needed(device.upload(address, values.data(), values.size() * 2));
       return address;
     };
     auto scratch = [&](const char *name, uint64_t bytes) {
-      uint64_t address = llvm::cantFail(device.allocate(name, bytes));
+      uint64_t address = needed(device.allocate(name, bytes));
       std::vector<uint8_t> data(bytes, workspaceByte);
       if (definedWorkspace)
-        llvm::cantFail(device.upload(address, data.data(), bytes));
+        needed(device.upload(address, data.data(), bytes));
       else
-        llvm::cantFail(device.poison(address, workspaceByte, bytes));
+        needed(device.poison(address, workspaceByte, bytes));
       return address;
     };
     size_t rows = size_t(shape.tokens() * shape.heads);
@@ -57,23 +56,23 @@ struct RawForward {
     tensors.workspaceBytes = layout.bytes;
     tensors.workspace = scratch("workspace", layout.bytes);
     std::unique_ptr<ForwardPlan> plan =
-        llvm::cantFail(runner.forward->prepare(shape.cuSeqlens, tensors));
+        needed(runner.forward->prepare(shape.cuSeqlens, tensors));
     std::string fault = llvm::toString(plan->launch());
     EXPECT_EQ(fault, "");
     ForwardOutputs outputs;
     std::vector<uint16_t> o(rows * size_t(shape.headDim));
     outputs.lse.resize(rows);
     outputs.kappa.resize(rows);
-    llvm::cantFail(device.download(o.data(), tensors.o, o.size() * 2));
-    llvm::cantFail(device.download(outputs.lse.data(), tensors.lse, rows * 4));
-    llvm::cantFail(device.download(
-        outputs.kappa.data(), tensors.workspace + layout.find("kappa")->offset,
-        rows * 4));
+    needed(device.download(o.data(), tensors.o, o.size() * 2));
+    needed(device.download(outputs.lse.data(), tensors.lse, rows * 4));
+    needed(device.download(outputs.kappa.data(),
+                           tensors.workspace + layout.find("kappa")->offset,
+                           rows * 4));
     outputs.o.resize(o.size());
     numerics::bf16ToFloat(o.data(), outputs.o.data(), o.size());
     for (uint64_t address : {tensors.q, tensors.k, tensors.v, tensors.o,
                              tensors.lse, tensors.workspace})
-      llvm::cantFail(device.release(address));
+      needed(device.release(address));
     return outputs;
   }
 };
@@ -124,14 +123,14 @@ TEST(Memory, Sch2GridSizes) {
       makeInputs({{0, 700, 1100, 1390, 1391}, 1, 1, 64}, DataKind::Normal, 4);
   KernelRunner runner(1, 1, 64);
   Device &device = *runner.device;
-  WorkspaceLayout layout = llvm::cantFail(
-      queryWorkspace(runner.forward->config(), inputs.shape.cuSeqlens));
+  WorkspaceLayout layout =
+      needed(queryWorkspace(runner.forward->config(), inputs.shape.cuSeqlens));
   const uint64_t items = 14, rows = 1391, oBytes = rows * 64 * 2;
   ASSERT_EQ(layout.find("work")->extents[0], items);
   auto buffer = [&](const char *name, const void *data, uint64_t bytes) {
-    uint64_t address = llvm::cantFail(device.allocate(name, bytes));
+    uint64_t address = needed(device.allocate(name, bytes));
     if (data)
-      llvm::cantFail(device.upload(address, data, bytes));
+      needed(device.upload(address, data, bytes));
     return address;
   };
   ForwardTensors tensors;
@@ -143,13 +142,13 @@ TEST(Memory, Sch2GridSizes) {
   tensors.workspace = buffer("workspace", nullptr, layout.bytes);
   tensors.workspaceBytes = layout.bytes;
   std::unique_ptr<ForwardPlan> plan =
-      llvm::cantFail(runner.forward->prepare(inputs.shape.cuSeqlens, tensors));
+      needed(runner.forward->prepare(inputs.shape.cuSeqlens, tensors));
   ASSERT_EQ(llvm::toString(plan->launchQuantize()), "");
   const ForwardPlan::Step &attention = plan->steps().back();
 
   std::vector<uint8_t> base;
   for (uint64_t part : {items, uint64_t(1), uint64_t(3), uint64_t(5)}) {
-    llvm::cantFail(device.poison(tensors.o, 0xFF, oBytes));
+    needed(device.poison(tensors.o, 0xFF, oBytes));
     for (uint64_t first = 0; first <= items; first += part) {
       std::vector<Argument> arguments = attention.arguments;
       for (Argument &argument : arguments)
@@ -158,11 +157,11 @@ TEST(Memory, Sch2GridSizes) {
           argument.extents[0] = std::min(part, items - first);
         }
       std::unique_ptr<PreparedLaunch> launch =
-          llvm::cantFail(attention.kernel->prepare(arguments));
+          needed(attention.kernel->prepare(arguments));
       ASSERT_EQ(llvm::toString(launch->launch()), "");
     }
     std::vector<uint8_t> o(oBytes);
-    llvm::cantFail(device.download(o.data(), tensors.o, oBytes));
+    needed(device.download(o.data(), tensors.o, oBytes));
     if (base.empty())
       base = o;
     EXPECT_EQ(base, o) << "in launches of " << part;
@@ -186,7 +185,7 @@ void runOneTile(int64_t before, int64_t length, int64_t tile) {
   KernelRunner runner(1, 1, 128, options);
   Device &device = *runner.device;
   WorkspaceLayout layout =
-      llvm::cantFail(queryWorkspace(runner.forward->config(), offsets));
+      needed(queryWorkspace(runner.forward->config(), offsets));
 
   // Quantized on the host: the point is the attention kernel's addressing.
   AttentionInputs inputs;
@@ -197,16 +196,15 @@ void runOneTile(int64_t before, int64_t length, int64_t tile) {
   inputs.v.assign(elements, 0x3F80);
   QuantizedInputs quantized = quantizeInputs(inputs, {});
   auto uploaded = [&](const char *name, const void *data, uint64_t bytes) {
-    uint64_t address = llvm::cantFail(device.allocate(name, bytes));
-    llvm::cantFail(device.upload(address, data, bytes));
+    uint64_t address = needed(device.allocate(name, bytes));
+    needed(device.upload(address, data, bytes));
     return address;
   };
   ForwardTensors tensors;
   tensors.v = uploaded("v", inputs.v.data(), elements * 2);
   tensors.q = tensors.k = tensors.v; // the quantizers do not run
-  tensors.o = llvm::cantFail(device.allocate("o", elements * 2));
-  tensors.lse =
-      llvm::cantFail(device.allocate("lse", uint64_t(offsets.back()) * 4));
+  tensors.o = needed(device.allocate("o", elements * 2));
+  tensors.lse = needed(device.allocate("lse", uint64_t(offsets.back()) * 4));
   for (const WorkspaceTensor &tensor : layout.tensors) {
     const void *data = tensor.name == "q_data"    ? quantized.q.payload.data()
                        : tensor.name == "q_scale" ? quantized.q.scales.data()
@@ -218,19 +216,19 @@ void runOneTile(int64_t before, int64_t length, int64_t tile) {
                            : nullptr;
     tensors.pieces.push_back(
         data ? uploaded(tensor.name.c_str(), data, tensor.bytes)
-             : llvm::cantFail(device.allocate(tensor.name, tensor.bytes)));
+             : needed(device.allocate(tensor.name, tensor.bytes)));
   }
   std::unique_ptr<ForwardPlan> plan =
-      llvm::cantFail(runner.forward->prepare(offsets, tensors));
+      needed(runner.forward->prepare(offsets, tensors));
   ASSERT_EQ(llvm::toString(plan->launchAttention()), "");
   int64_t first = before + 128 * tile;
   int64_t rows = std::min<int64_t>(128, offsets.back() - first);
   std::vector<uint16_t> o(size_t(rows) * 128);
   std::vector<float> lse(rows);
-  llvm::cantFail(device.download(o.data(), tensors.o + uint64_t(first) * 256,
-                                 o.size() * 2));
-  llvm::cantFail(device.download(lse.data(), tensors.lse + uint64_t(first) * 4,
-                                 lse.size() * 4));
+  needed(device.download(o.data(), tensors.o + uint64_t(first) * 256,
+                         o.size() * 2));
+  needed(device.download(lse.data(), tensors.lse + uint64_t(first) * 4,
+                         lse.size() * 4));
   for (uint16_t bits : o)
     ASSERT_NEAR(numerics::bf16ToFloat(bits), 1.0f, 0x1p-6f);
   for (int64_t r = 0; r < rows; ++r)

@@ -39,21 +39,20 @@ public:
     forward.v = filled("v", inputs.forward.v);
     forward.o = room("o", tokens * uint64_t(shape.heads) * row);
     forward.lse = room("lse", tokens * uint64_t(shape.heads) * 4);
-    WorkspaceLayout layout = llvm::cantFail(
-        queryWorkspace(runner.forward->config(), shape.cuSeqlens));
+    WorkspaceLayout layout =
+        needed(queryWorkspace(runner.forward->config(), shape.cuSeqlens));
     for (const WorkspaceTensor &tensor : layout.tensors)
       forward.pieces.push_back(room(tensor.name, tensor.bytes));
     tensors.dO = filled("do", inputs.dO);
     tensors.dQ = room("dq", tokens * uint64_t(shape.heads) * row);
     tensors.dK = room("dk", tokens * uint64_t(shape.kvHeads) * row);
     tensors.dV = room("dv", tokens * uint64_t(shape.kvHeads) * row);
-    WorkspaceLayout own = llvm::cantFail(
+    WorkspaceLayout own = needed(
         queryBackwardWorkspace(runner.backward->config(), shape.cuSeqlens));
     for (const WorkspaceTensor &tensor : own.tensors)
       tensors.pieces.push_back(room(tensor.name, tensor.bytes));
-    forwardPlan =
-        llvm::cantFail(runner.forward->prepare(shape.cuSeqlens, forward));
-    plan = llvm::cantFail(runner.backward->prepare(shape.cuSeqlens, tensors));
+    forwardPlan = needed(runner.forward->prepare(shape.cuSeqlens, forward));
+    plan = needed(runner.backward->prepare(shape.cuSeqlens, tensors));
   }
 
   const schedule::WorkList &workList() const { return forwardPlan->workList(); }
@@ -65,7 +64,7 @@ public:
               std::function<uint32_t(uint64_t)> groupsOf = nullptr) {
     uint64_t bytes = items.size() * sizeof(schedule::WorkItem);
     uint64_t list = room("list", bytes);
-    llvm::cantFail(device.upload(list, items.data(), bytes));
+    needed(device.upload(list, items.data(), bytes));
     Written written;
     for (LaunchPlan *half : {static_cast<LaunchPlan *>(forwardPlan.get()),
                              static_cast<LaunchPlan *>(plan.get())})
@@ -78,8 +77,7 @@ public:
             argument.extents[0] = items.size();
             argument.bytes = bytes;
           } else if (isWritten(record, argument)) {
-            llvm::cantFail(
-                device.poison(argument.address, 0xFF, argument.bytes));
+            needed(device.poison(argument.address, 0xFF, argument.bytes));
           }
         }
         uint32_t groups = 0;
@@ -90,7 +88,7 @@ public:
         }
         std::unique_ptr<PreparedLaunch> launch;
         if (groupsOf)
-          launch = llvm::cantFail(step.kernel->prepare(arguments, groups));
+          launch = needed(step.kernel->prepare(arguments, groups));
         EXPECT_EQ(
             llvm::toString(launch ? launch->launch() : step.prepared->launch()),
             "");
@@ -99,8 +97,7 @@ public:
             continue;
           std::vector<uint8_t> &data = written[step.name + " " + argument.name];
           data.resize(argument.bytes);
-          llvm::cantFail(
-              device.download(data.data(), argument.address, data.size()));
+          needed(device.download(data.data(), argument.address, data.size()));
         }
       }
     return written;
@@ -113,13 +110,13 @@ private:
                Access::Read;
   }
   uint64_t room(llvm::StringRef name, uint64_t bytes) {
-    uint64_t address = llvm::cantFail(device.allocate(name, bytes));
-    llvm::cantFail(device.poison(address, 0xFF, bytes));
+    uint64_t address = needed(device.allocate(name, bytes));
+    needed(device.poison(address, 0xFF, bytes));
     return address;
   }
   uint64_t filled(llvm::StringRef name, const std::vector<uint16_t> &values) {
     uint64_t address = room(name, values.size() * 2);
-    llvm::cantFail(device.upload(address, values.data(), values.size() * 2));
+    needed(device.upload(address, values.data(), values.size() * 2));
     return address;
   }
 

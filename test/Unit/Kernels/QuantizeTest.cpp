@@ -117,8 +117,8 @@ void expectBytes(const Shape &shape, const std::vector<Place> &places,
   std::unique_ptr<Device> device = createSimDevice({});
   std::vector<Argument> arguments;
   auto allocate = [&](const char *name, uint64_t bytes) {
-    uint64_t address = llvm::cantFail(device->allocate(name, bytes));
-    llvm::cantFail(device->poison(address, 0xFF, bytes));
+    uint64_t address = needed(device->allocate(name, bytes));
+    needed(device->poison(address, 0xFF, bytes));
     return address;
   };
   std::vector<std::vector<uint16_t>> inputs;
@@ -132,18 +132,16 @@ void expectBytes(const Shape &shape, const std::vector<Place> &places,
     uint64_t buffer = allocate(name, place.elements * 2);
     for (uint64_t t = 0; t < tokens; ++t)
       for (uint64_t h = 0; h < heads; ++h)
-        llvm::cantFail(
-            device->upload(buffer + 2 * (place.first + t * place.strides[0] +
-                                         h * place.strides[1]),
-                           &inputs.back()[(t * heads + h) * dim], dim * 2));
+        needed(device->upload(buffer + 2 * (place.first + t * place.strides[0] +
+                                            h * place.strides[1]),
+                              &inputs.back()[(t * heads + h) * dim], dim * 2));
     arguments.push_back(Argument::tensor(name, buffer + 2 * place.first,
                                          Element::BF16, {tokens, heads, dim},
                                          2 * (place.elements - place.first)));
     arguments.back().strides = places[i].strides;
   }
   uint64_t list = allocate("work", work.items.size() * 16);
-  llvm::cantFail(
-      device->upload(list, work.items.data(), work.items.size() * 16));
+  needed(device->upload(list, work.items.data(), work.items.size() * 16));
   arguments.push_back(
       Argument::tensor("work", list, Element::I32, {work.items.size(), 4}));
 
@@ -191,8 +189,8 @@ void expectBytes(const Shape &shape, const std::vector<Place> &places,
                                          output.element, extents,
                                          output.expected.size()));
   }
-  KernelLibrary library = llvm::cantFail(KernelLibrary::open(kernelFolder));
-  std::unique_ptr<Kernel> kernel = llvm::cantFail(device->load(*llvm::cantFail(
+  KernelLibrary library = needed(KernelLibrary::open(kernelFolder));
+  std::unique_ptr<Kernel> kernel = needed(device->load(*needed(
       library.find("quantize_qkv", "",
                    {{"head_dim", std::to_string(dim)},
                     {"format", options.isNvfp4() ? "nvfp4" : "mxfp8"}}))));
@@ -202,8 +200,7 @@ void expectBytes(const Shape &shape, const std::vector<Place> &places,
   ASSERT_EQ(llvm::toString((*launch)->launch()), "");
   for (const Output &output : outputs) {
     std::vector<uint8_t> bytes(output.expected.size());
-    llvm::cantFail(
-        device->download(bytes.data(), output.address, bytes.size()));
+    needed(device->download(bytes.data(), output.address, bytes.size()));
     EXPECT_TRUE(bytes == output.expected) << output.name;
   }
 }
@@ -276,8 +273,7 @@ struct Banks {
 };
 
 Banks banksOf(const LaunchRecord &record) {
-  model::ProfiledLaunch launch =
-      llvm::cantFail(model::profileRecord(record, 1));
+  model::ProfiledLaunch launch = needed(model::profileRecord(record, 1));
   Banks banks;
   const sim::Profile &profile = launch.profile;
   for (size_t pc = 0; pc < profile.code.size(); ++pc) {
@@ -302,10 +298,10 @@ Banks banksOf(const LaunchRecord &record) {
 } // namespace
 
 TEST(Quantize, NoBankConflicts) {
-  KernelLibrary library = llvm::cantFail(KernelLibrary::open(kernelFolder));
+  KernelLibrary library = needed(KernelLibrary::open(kernelFolder));
   for (const char *dim : {"64", "128"})
     for (const char *format : {"mxfp8", "nvfp4"}) {
-      const LaunchRecord *record = llvm::cantFail(library.find(
+      const LaunchRecord *record = needed(library.find(
           "quantize_qkv", "", {{"head_dim", dim}, {"format", format}}));
       Banks banks = banksOf(*record);
       EXPECT_GE(banks.loads, 30u) << dim << format;
@@ -316,14 +312,13 @@ TEST(Quantize, NoBankConflicts) {
 
 TEST(Quantize, BankConflictsWithoutTheSwizzle) {
   // The control: the same code with the masks of the swizzle cleared.
-  KernelLibrary library = llvm::cantFail(KernelLibrary::open(kernelFolder));
-  LaunchRecord record = *llvm::cantFail(library.find(
+  KernelLibrary library = needed(KernelLibrary::open(kernelFolder));
+  LaunchRecord record = *needed(library.find(
       "quantize_qkv", "", {{"head_dim", "128"}, {"format", "mxfp8"}}));
-  std::string text =
-      llvm::cantFail(llvm::errorOrToExpected(
-                         llvm::MemoryBuffer::getFile(record.ptxPath())))
-          ->getBuffer()
-          .str();
+  std::string text = needed(llvm::errorOrToExpected(
+                                llvm::MemoryBuffer::getFile(record.ptxPath())))
+                         ->getBuffer()
+                         .str();
   size_t cleared = 0;
   for (size_t at = 0; (at = text.find(", 112;", at)) != std::string::npos;
        ++cleared)

@@ -84,14 +84,13 @@ Results runBoth(KernelRunner &runner, const BackwardInputs &inputs,
   const AttentionShape &shape = inputs.forward.shape;
   Device &device = *runner.device;
   auto allocate = [&](const char *name, uint64_t bytes) {
-    uint64_t address = llvm::cantFail(device.allocate(name, bytes));
-    llvm::cantFail(device.poison(address, 0xFF, bytes));
+    uint64_t address = needed(device.allocate(name, bytes));
+    needed(device.poison(address, 0xFF, bytes));
     return address;
   };
   auto uploaded = [&](const char *name, const Buffer &buffer) {
     uint64_t address = allocate(name, buffer.bytes());
-    llvm::cantFail(
-        device.upload(address, buffer.values.data(), buffer.bytes()));
+    needed(device.upload(address, buffer.values.data(), buffer.bytes()));
     return address;
   };
   Buffer qkv(shape, places.elements), dO(shape, places.dOElements);
@@ -114,7 +113,7 @@ Results runBoth(KernelRunner &runner, const BackwardInputs &inputs,
   forward.lse = allocate("lse", 4 * rows);
   const AttentionConfig &config = runner.forward->config();
   forward.workspaceBytes =
-      llvm::cantFail(queryWorkspace(config, shape.cuSeqlens)).bytes;
+      needed(queryWorkspace(config, shape.cuSeqlens)).bytes;
   forward.workspace = allocate("workspace", forward.workspaceBytes);
   tensors.dO = uploaded("do", dO) + 2 * places.dO.first;
   tensors.dOStrides = places.dO.strides;
@@ -124,7 +123,7 @@ Results runBoth(KernelRunner &runner, const BackwardInputs &inputs,
   tensors.dK = gradientBase + 2 * places.k.first;
   tensors.dV = gradientBase + 2 * places.v.first;
   tensors.workspaceBytes =
-      llvm::cantFail(queryBackwardWorkspace(config, shape.cuSeqlens)).bytes;
+      needed(queryBackwardWorkspace(config, shape.cuSeqlens)).bytes;
   tensors.workspace = allocate("backward workspace", tensors.workspaceBytes);
 
   Results results;
@@ -213,9 +212,9 @@ TEST(Strides, RefusesRowsThatAreNotAligned) {
   ForwardTensors tensors;
   std::vector<int64_t> offsets = {0, 3};
   tensors.workspaceBytes =
-      llvm::cantFail(queryWorkspace(runner.forward->config(), offsets)).bytes;
+      needed(queryWorkspace(runner.forward->config(), offsets)).bytes;
   auto place = [&](uint64_t bytes) {
-    return llvm::cantFail(runner.device->allocate("tensor", bytes));
+    return needed(runner.device->allocate("tensor", bytes));
   };
   tensors.workspace = place(tensors.workspaceBytes);
   for (uint64_t *address : {&tensors.q, &tensors.k, &tensors.v, &tensors.o})

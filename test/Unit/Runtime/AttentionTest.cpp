@@ -75,8 +75,8 @@ struct Addresses {
   WorkspaceLayout forward, backward;
 
   explicit Addresses(const AttentionConfig &config = smallConfig())
-      : forward(llvm::cantFail(queryWorkspace(config, documents))),
-        backward(llvm::cantFail(queryBackwardWorkspace(config, documents))) {
+      : forward(needed(queryWorkspace(config, documents))),
+        backward(needed(queryBackwardWorkspace(config, documents))) {
     tensors.forward.v = 0x10000000;
     tensors.forward.o = 0x20000000;
     tensors.forward.workspace = 0x30000000;
@@ -92,8 +92,8 @@ struct Addresses {
 
 std::unique_ptr<AttentionBackward>
 makeBackward(Device &device, KernelFolder &folder, bool withDLse = false) {
-  return llvm::cantFail(AttentionBackward::create(device, folder.open(),
-                                                  smallConfig(), withDLse));
+  return needed(AttentionBackward::create(device, folder.open(), smallConfig(),
+                                          withDLse));
 }
 
 } // namespace
@@ -116,10 +116,9 @@ TEST(Attention, WorkspaceIsSixtyFourBit) {
   // 2^31 - 1 tokens of 64 heads: offsets far beyond 32 bits, none overlapping.
   AttentionConfig config;
   config.heads = config.kvHeads = 64;
-  WorkspaceLayout forward =
-      llvm::cantFail(queryWorkspace(config, {0, INT32_MAX}));
+  WorkspaceLayout forward = needed(queryWorkspace(config, {0, INT32_MAX}));
   WorkspaceLayout backward =
-      llvm::cantFail(queryBackwardWorkspace(config, {0, INT32_MAX}));
+      needed(queryBackwardWorkspace(config, {0, INT32_MAX}));
   for (const WorkspaceLayout *layout : {&forward, &backward}) {
     uint64_t end = 0;
     for (const WorkspaceTensor &tensor : layout->tensors) {
@@ -156,10 +155,10 @@ TEST(Attention, WorkspaceIsWhatTheHeadersSay) {
           EXPECT_LT(int64_t(layout.bytes) - sum,
                     256 * int64_t(layout.tensors.size()));
         };
-        expectSum(llvm::cantFail(queryWorkspace(config, offsets)),
+        expectSum(needed(queryWorkspace(config, offsets)),
                   tokens * (heads * (dim + 12) + 2 * kvHeads * dim) +
                       tiles * (512 * heads + 1536 * kvHeads + 16));
-        expectSum(llvm::cantFail(queryBackwardWorkspace(config, offsets)),
+        expectSum(needed(queryBackwardWorkspace(config, offsets)),
                   tokens * heads * (dim + 12) +
                       tiles * (4612 * heads + 1540 * kvHeads));
       }
@@ -171,7 +170,7 @@ TEST(Backward, BindsEveryArgument) {
   std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
   Addresses addresses;
   std::unique_ptr<BackwardPlan> plan =
-      llvm::cantFail(backward->prepare(documents, addresses.tensors));
+      needed(backward->prepare(documents, addresses.tensors));
   EXPECT_EQ(textOf(plan->launch()), "");
 
   std::map<std::string, uint64_t> expected = {
@@ -243,7 +242,7 @@ TEST(Backward, GradientOfLse) {
             "argument 'dlse' is a null pointer");
   addresses.tensors.dLse = 0x90000000;
   std::unique_ptr<BackwardPlan> plan =
-      llvm::cantFail(with->prepare(documents, addresses.tensors));
+      needed(with->prepare(documents, addresses.tensors));
   const LaunchPlan::Step &step = plan->steps()[0];
   EXPECT_EQ(step.kernel->record().parameters.at("dlse"), "true");
   EXPECT_EQ(step.arguments[6].name, "dlse");
@@ -258,8 +257,7 @@ TEST(Backward, EmptyPacks) {
   std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
   for (std::vector<int64_t> offsets :
        {std::vector<int64_t>{0}, {0, 0}, {0, 0, 0}}) {
-    std::unique_ptr<BackwardPlan> plan =
-        llvm::cantFail(backward->prepare(offsets, {}));
+    std::unique_ptr<BackwardPlan> plan = needed(backward->prepare(offsets, {}));
     EXPECT_EQ(plan->workspace().bytes, 0u);
     EXPECT_EQ(textOf(plan->launch()), "");
   }

@@ -10,6 +10,7 @@
 
 #include "flamia/Numerics/Quantize.h"
 #include "flamia/Runtime/Runtime.h"
+#include "test/Unit/Needed.h"
 
 #include "gtest/gtest.h"
 
@@ -18,6 +19,7 @@
 
 using namespace flamia;
 using namespace flamia::runtime;
+using flamia::test::needed;
 
 namespace {
 
@@ -27,23 +29,23 @@ struct Buffers {
   std::vector<uint64_t> addresses;
 
   uint64_t poisoned(const char *name, uint64_t bytes) {
-    addresses.push_back(llvm::cantFail(device.allocate(name, bytes)));
-    llvm::cantFail(device.poison(addresses.back(), 0xFF, bytes));
+    addresses.push_back(needed(device.allocate(name, bytes)));
+    needed(device.poison(addresses.back(), 0xFF, bytes));
     return addresses.back();
   }
   uint64_t filled(const char *name, const void *data, uint64_t bytes) {
     uint64_t address = poisoned(name, bytes);
-    llvm::cantFail(device.upload(address, data, bytes));
+    needed(device.upload(address, data, bytes));
     return address;
   }
   std::vector<uint8_t> fetch(uint64_t address, size_t bytes) {
     std::vector<uint8_t> data(bytes);
-    llvm::cantFail(device.download(data.data(), address, bytes));
+    needed(device.download(data.data(), address, bytes));
     return data;
   }
   ~Buffers() {
     for (uint64_t address : addresses)
-      llvm::cantFail(device.release(address));
+      needed(device.release(address));
   }
 };
 
@@ -52,10 +54,9 @@ void runKernel(Device &device, const KernelLibrary &library,
                llvm::StringRef name,
                const KernelLibrary::Parameters &parameters,
                const std::vector<Argument> &arguments) {
-  std::unique_ptr<Kernel> kernel = llvm::cantFail(
-      device.load(*llvm::cantFail(library.find(name, "", parameters))));
-  std::unique_ptr<PreparedLaunch> launch =
-      llvm::cantFail(kernel->prepare(arguments));
+  std::unique_ptr<Kernel> kernel =
+      needed(device.load(*needed(library.find(name, "", parameters))));
+  std::unique_ptr<PreparedLaunch> launch = needed(kernel->prepare(arguments));
   ASSERT_EQ(llvm::toString(launch->launch()), "");
   ASSERT_EQ(llvm::toString(device.synchronize()), "");
   auto start = std::chrono::steady_clock::now();
@@ -83,7 +84,7 @@ TEST(CudaDevice, QuantizersMatchNumerics) {
     GTEST_SKIP() << reason;
   }
   Device &device = **opened;
-  KernelLibrary library = llvm::cantFail(KernelLibrary::open(folder));
+  KernelLibrary library = needed(KernelLibrary::open(folder));
 
   numerics::PackedShape shape{
       numerics::cuSeqlensOf({700, 1, 0, 31, 129, 4000, 33, 128}), 3, 128};

@@ -8,6 +8,7 @@
 
 #include "flamia/Runtime/Runtime.h"
 #include "flamia/Sim/Simulator.h"
+#include "test/Unit/Needed.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -18,6 +19,7 @@
 
 using namespace flamia;
 using namespace flamia::runtime;
+using flamia::test::needed;
 
 namespace {
 
@@ -25,7 +27,7 @@ const std::string inputs =
     std::string(FLAMIA_SOURCE_DIR) + "/test/Unit/Runtime/Inputs";
 
 LaunchRecord recordOf(const std::string &name) {
-  return llvm::cantFail(LaunchRecord::load(inputs + "/" + name + ".json"));
+  return needed(LaunchRecord::load(inputs + "/" + name + ".json"));
 }
 
 std::unique_ptr<Device> simulator() { return createSimDevice({}); }
@@ -37,7 +39,7 @@ std::string textOf(llvm::Error error) {
 template <typename T>
 std::vector<T> fetch(Device &device, uint64_t address, size_t count) {
   std::vector<T> values(count);
-  llvm::cantFail(device.download(values.data(), address, count * sizeof(T)));
+  needed(device.download(values.data(), address, count * sizeof(T)));
   return values;
 }
 
@@ -53,11 +55,11 @@ void runRaggedCopy(Device &device) {
   size_t items = work.size() / 2;
   size_t outBytes = items * heads * 128 * cols;
   auto make = [&](const char *name, const void *data, uint64_t bytes) {
-    uint64_t address = llvm::cantFail(device.allocate(name, bytes));
+    uint64_t address = needed(device.allocate(name, bytes));
     EXPECT_EQ(address % 256, 0u);
-    llvm::cantFail(device.poison(address, 0xFF, bytes));
+    needed(device.poison(address, 0xFF, bytes));
     if (data)
-      llvm::cantFail(device.upload(address, data, bytes));
+      needed(device.upload(address, data, bytes));
     return address;
   };
   uint64_t xAddress = make("x", x.data(), x.size());
@@ -65,9 +67,8 @@ void runRaggedCopy(Device &device) {
   uint64_t outAddress = make("out", nullptr, outBytes);
   uint64_t scales = make("scales", nullptr, items * 4);
 
-  std::unique_ptr<Kernel> kernel =
-      llvm::cantFail(device.load(recordOf("ragged_copy")));
-  std::unique_ptr<PreparedLaunch> launch = llvm::cantFail(kernel->prepare(
+  std::unique_ptr<Kernel> kernel = needed(device.load(recordOf("ragged_copy")));
+  std::unique_ptr<PreparedLaunch> launch = needed(kernel->prepare(
       {Argument::tensor("x", xAddress, Element::I8, {rows, heads, cols}),
        Argument::tensor("work", workAddress, Element::I32, {items, 2}),
        Argument::number("scale", 0.1),
@@ -96,7 +97,7 @@ void runRaggedCopy(Device &device) {
     // The memory behind the addresses may change between launches.
     for (uint8_t &byte : x)
       byte ^= 0x55;
-    llvm::cantFail(device.upload(xAddress, x.data(), x.size()));
+    needed(device.upload(xAddress, x.data(), x.size()));
   }
   for (uint64_t address : {xAddress, workAddress, outAddress, scales})
     EXPECT_EQ(textOf(device.release(address)), "");
@@ -130,8 +131,8 @@ TEST(CudaDevice, RaggedCopy) {
 TEST(SimDevice, EmptyGridIsNoLaunch) {
   std::unique_ptr<Device> device = simulator();
   std::unique_ptr<Kernel> kernel =
-      llvm::cantFail(device->load(recordOf("ragged_copy")));
-  std::unique_ptr<PreparedLaunch> launch = llvm::cantFail(
+      needed(device->load(recordOf("ragged_copy")));
+  std::unique_ptr<PreparedLaunch> launch = needed(
       kernel->prepare({Argument::tensor("x", 0, Element::I8, {0, 3, 64}),
                        Argument::tensor("work", 0, Element::I32, {0, 2}),
                        Argument::number("scale", 0.1),
@@ -142,23 +143,22 @@ TEST(SimDevice, EmptyGridIsNoLaunch) {
 
 TEST(SimDevice, ReadingPoisonIsAnError) {
   std::unique_ptr<Device> device = simulator();
-  uint64_t from = llvm::cantFail(device->allocate("from", 64));
-  uint64_t to = llvm::cantFail(device->allocate("to", 64));
-  std::unique_ptr<Kernel> kernel =
-      llvm::cantFail(device->load(recordOf("read_first")));
+  uint64_t from = needed(device->allocate("from", 64));
+  uint64_t to = needed(device->allocate("to", 64));
+  std::unique_ptr<Kernel> kernel = needed(device->load(recordOf("read_first")));
   auto prepare = [&](uint64_t source, uint64_t target) {
-    return llvm::cantFail(
+    return needed(
         kernel->prepare({Argument::tensor("from", source, Element::I32, {16}),
                          Argument::tensor("to", target, Element::I32, {16})}));
   };
   // What was uploaded may be read ...
   std::vector<uint32_t> words(16, 7);
-  llvm::cantFail(device->upload(from, words.data(), 64));
+  needed(device->upload(from, words.data(), 64));
   EXPECT_EQ(textOf(prepare(from, to)->launch()), "");
   EXPECT_EQ(fetch<uint32_t>(*device, to, 1)[0], 7u);
   // ... and so may what a kernel wrote, but not the rest.
   EXPECT_EQ(textOf(prepare(to, from)->launch()), "");
-  llvm::cantFail(device->poison(from, 0xFF, 64));
+  needed(device->poison(from, 0xFF, 64));
   std::string message = textOf(prepare(from, to)->launch());
   EXPECT_NE(message.find("kernel 'read_first' failed"), std::string::npos)
       << message;
@@ -167,8 +167,7 @@ TEST(SimDevice, ReadingPoisonIsAnError) {
 
 TEST(SimDevice, RefusesBadArguments) {
   std::unique_ptr<Device> device = simulator();
-  std::unique_ptr<Kernel> kernel =
-      llvm::cantFail(device->load(recordOf("read_first")));
+  std::unique_ptr<Kernel> kernel = needed(device->load(recordOf("read_first")));
   llvm::Expected<std::unique_ptr<PreparedLaunch>> launch =
       kernel->prepare({Argument::tensor("from", 16, Element::F32, {16})});
   ASSERT_FALSE(bool(launch));
@@ -183,10 +182,10 @@ TEST(SimDevice, RefusesBadArguments) {
 }
 
 TEST(KernelLibrary, FindsByParameters) {
-  KernelLibrary library = llvm::cantFail(KernelLibrary::open(inputs));
+  KernelLibrary library = needed(KernelLibrary::open(inputs));
   EXPECT_EQ(library.records().size(), 2u);
   const LaunchRecord *record =
-      llvm::cantFail(library.find("read_first", "sm_90", {{"cols", "64"}}));
+      needed(library.find("read_first", "sm_90", {{"cols", "64"}}));
   EXPECT_EQ(record->entry, "read_first");
   llvm::Expected<const LaunchRecord *> missing =
       library.find("read_first", "sm_100a", {{"cols", "64"}});
@@ -218,11 +217,11 @@ TEST(KernelLibrary, ReadsTheIndex) {
                                         folder + "/a.json"));
   ASSERT_FALSE(llvm::sys::fs::copy_file(inputs + "/ragged_copy.json",
                                         folder + "/b.json"));
-  EXPECT_EQ(llvm::cantFail(KernelLibrary::open(folder)).records().size(), 2u);
+  EXPECT_EQ(needed(KernelLibrary::open(folder)).records().size(), 2u);
   // Only what the index lists, in its order.
   write("index.json", R"({"flamia_kernel_index": 1, "kernels": [
     {"kernel": "ragged_copy", "record": "b.json"}]})");
-  KernelLibrary library = llvm::cantFail(KernelLibrary::open(folder));
+  KernelLibrary library = needed(KernelLibrary::open(folder));
   ASSERT_EQ(library.records().size(), 1u);
   EXPECT_EQ(library.records()[0].kernel, "ragged_copy");
   EXPECT_EQ(library.records()[0].ptxPath(),

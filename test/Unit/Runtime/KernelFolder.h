@@ -8,6 +8,7 @@
 #define FLAMIA_TEST_UNIT_RUNTIME_KERNELFOLDER_H
 
 #include "flamia/Runtime/Runtime.h"
+#include "test/Unit/Needed.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -100,7 +101,7 @@ public:
     EXPECT_FALSE(llvm::sys::fs::remove((folder + "/" + name).str()));
   }
   runtime::KernelLibrary open() {
-    return llvm::cantFail(runtime::KernelLibrary::open(folder));
+    return needed(runtime::KernelLibrary::open(folder));
   }
   llvm::StringRef path() const { return folder; }
 

@@ -6,12 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "flamia/Runtime/LaunchRecord.h"
+#include "test/Unit/Needed.h"
 
 #include "gtest/gtest.h"
 
 #include <cstring>
 
 using namespace flamia::runtime;
+using flamia::test::needed;
 
 namespace {
 
@@ -51,7 +53,7 @@ std::string parseError(const std::string &text) {
 }
 
 LaunchRecord sampleRecord() {
-  return llvm::cantFail(LaunchRecord::parse(sample, "dir/r.json"));
+  return needed(LaunchRecord::parse(sample, "dir/r.json"));
 }
 
 std::vector<Argument> sampleArguments() {
@@ -196,8 +198,7 @@ TEST(LaunchRecord, MissingFile) {
 }
 
 TEST(BindArguments, GridAndParameters) {
-  BoundLaunch bound =
-      llvm::cantFail(bindArguments(sampleRecord(), sampleArguments()));
+  BoundLaunch bound = needed(bindArguments(sampleRecord(), sampleArguments()));
   EXPECT_EQ(bound.grid, (std::array<uint32_t, 3>{3, 2, 1}));
   EXPECT_FALSE(bound.empty());
   ASSERT_EQ(bound.params.size(), 6u);
@@ -215,7 +216,7 @@ TEST(BindArguments, ConditionsOfExtents) {
                                 std::to_string(times) +
                                 ", \"multiple_of\": [\"x\", 1]}], "
                                 "\"params\": [");
-    LaunchRecord record = llvm::cantFail(LaunchRecord::parse(text, "r.json"));
+    LaunchRecord record = needed(LaunchRecord::parse(text, "r.json"));
     llvm::Expected<BoundLaunch> bound =
         bindArguments(record, sampleArguments());
     return bound ? "" : llvm::toString(bound.takeError());
@@ -232,12 +233,11 @@ TEST(BindArguments, ConditionsOfExtents) {
 
 TEST(BindArguments, GroupsOfTheYAxis) {
   EXPECT_FALSE(sampleRecord().groupsY);
-  LaunchRecord record = llvm::cantFail(LaunchRecord::parse(
+  LaunchRecord record = needed(LaunchRecord::parse(
       with("\"args\": [", "\"groups_y\": true, \"args\": ["), "r.json"));
   EXPECT_TRUE(record.groupsY);
   auto gridOf = [&](uint32_t groups) {
-    return llvm::cantFail(bindArguments(record, sampleArguments(), groups))
-        .grid;
+    return needed(bindArguments(record, sampleArguments(), groups)).grid;
   };
   EXPECT_EQ(gridOf(0), (std::array<uint32_t, 3>{6, 1, 1}));
   EXPECT_EQ(gridOf(2), (std::array<uint32_t, 3>{3, 2, 1}));
@@ -253,7 +253,7 @@ TEST(BindArguments, GroupsOfTheYAxis) {
   // More heads than the y axis has room for are legal in groups.
   std::vector<Argument> arguments = sampleArguments();
   arguments[0].extents[1] = arguments[1].extents[1] = 131072;
-  EXPECT_EQ(llvm::cantFail(bindArguments(record, arguments, 4)).grid,
+  EXPECT_EQ(needed(bindArguments(record, arguments, 4)).grid,
             (std::array<uint32_t, 3>{3 * 32768, 4, 1}));
   arguments[0].extents[0] = arguments[1].extents[0] = uint64_t(1) << 31;
   llvm::Expected<BoundLaunch> refused = bindArguments(record, arguments, 1);
@@ -262,8 +262,7 @@ TEST(BindArguments, GroupsOfTheYAxis) {
 }
 
 TEST(BindArguments, RaggedMapAddressesRows) {
-  BoundLaunch bound =
-      llvm::cantFail(bindArguments(sampleRecord(), sampleArguments()));
+  BoundLaunch bound = needed(bindArguments(sampleRecord(), sampleArguments()));
   ASSERT_TRUE(bound.params[2].tensorMap.has_value());
   const TensorMapRecipe &map = *bound.params[2].tensorMap;
   EXPECT_EQ(map.dims, (std::vector<uint64_t>{128, 2, 1u << 30, 1u << 31,
@@ -288,17 +287,14 @@ TEST(BindArguments, Idx1OffsetsBeyond32Bits) {
   // Row 225304 of stride 9728 is at 2191757312, not at -2103209984.
   Argument tensor =
       Argument::tensor("x", 0x10000, Element::I8, {300000, 76, 128});
-  TensorMapRecipe map =
-      llvm::cantFail(raggedTensorMap(tensor, 128, 128, "128B"));
+  TensorMapRecipe map = needed(raggedTensorMap(tensor, 128, 128, "128B"));
   uint64_t row = 225304, x = (uint64_t(1) << 30) - 128, y = row + 128;
   EXPECT_EQ((uint64_t(1) << 30) * map.strides[3] + y * map.strides[2] +
                 x * map.strides[1],
             uint64_t(2191757312));
   // The largest row stride that fits, and the first that does not.
   tensor.extents = {4, (uint64_t(1) << 27) - 1, 128};
-  EXPECT_EQ(
-      llvm::cantFail(raggedTensorMap(tensor, 128, 128, "128B")).strides[3],
-      128u);
+  EXPECT_EQ(needed(raggedTensorMap(tensor, 128, 128, "128B")).strides[3], 128u);
   tensor.extents[1] += 1;
   llvm::Expected<TensorMapRecipe> refused =
       raggedTensorMap(tensor, 128, 128, "128B");
@@ -324,9 +320,8 @@ llvm::Expected<BoundLaunch> bindStrided(std::vector<uint64_t> strides,
   std::vector<Argument> arguments = sampleArguments();
   arguments[0].strides = std::move(strides);
   arguments[0].bytes = bytes;
-  return bindArguments(
-      llvm::cantFail(LaunchRecord::parse(stridedSample(), "r.json")),
-      arguments);
+  return bindArguments(needed(LaunchRecord::parse(stridedSample(), "r.json")),
+                       arguments);
 }
 
 std::string strideError(std::vector<uint64_t> strides,
@@ -339,23 +334,22 @@ std::string strideError(std::vector<uint64_t> strides,
 
 TEST(BindArguments, Strides) {
   // Two heads of 128 out of [tokens, 3, 2, 128].
-  BoundLaunch bound = llvm::cantFail(bindStrided({768, 128, 1}));
+  BoundLaunch bound = needed(bindStrided({768, 128, 1}));
   EXPECT_EQ(valueOf<uint64_t>(bound.params[1]), 768u);
   const TensorMapRecipe &map = *bound.params[2].tensorMap;
   EXPECT_EQ(map.strides,
             (std::vector<uint64_t>{128, 768, 768, (uint64_t(1) << 34) - 768}));
   // Heads outside tokens, and one head for all.
-  EXPECT_EQ(llvm::cantFail(bindStrided({128, 38400, 1}))
-                .params[2]
-                .tensorMap->strides[0],
-            38400u);
+  EXPECT_EQ(
+      needed(bindStrided({128, 38400, 1})).params[2].tensorMap->strides[0],
+      38400u);
   EXPECT_EQ(strideError({128, 0, 1}), "");
   EXPECT_EQ(
       strideError({0, 128, 1}),
       "tensor map of 'x': expected rows that lie apart, but their stride is "
       "0");
   // Without strides the tensor is contiguous.
-  bound = llvm::cantFail(bindStrided({}));
+  bound = needed(bindStrided({}));
   EXPECT_EQ(valueOf<uint64_t>(bound.params[1]), 256u);
   EXPECT_EQ(bound.params[2].tensorMap->strides[1], 256u);
   // The last element is the last byte needed.
@@ -391,7 +385,7 @@ TEST(BindArguments, RefusesStrides) {
   std::string text = stridedSample();
   size_t at = text.find("\"read\"");
   text.replace(at, 6, "\"write\"");
-  LaunchRecord record = llvm::cantFail(LaunchRecord::parse(text, "r.json"));
+  LaunchRecord record = needed(LaunchRecord::parse(text, "r.json"));
   arguments = sampleArguments();
   arguments[0].strides = {128, 128, 1};
   EXPECT_EQ(llvm::toString(bindArguments(record, arguments).takeError()),
@@ -416,7 +410,7 @@ TEST(LaunchRecord, RefusesStrides) {
 TEST(BindArguments, EmptyGrid) {
   std::vector<Argument> arguments = sampleArguments();
   arguments[0].extents[0] = arguments[1].extents[0] = 0;
-  BoundLaunch bound = llvm::cantFail(bindArguments(sampleRecord(), arguments));
+  BoundLaunch bound = needed(bindArguments(sampleRecord(), arguments));
   EXPECT_TRUE(bound.empty());
 }
 
@@ -488,7 +482,7 @@ TEST(PackedElements, Records) {
     return text.replace(text.find("\"bytes\": 128"), 12, "\"bytes\": " + bytes);
   };
   LaunchRecord record =
-      llvm::cantFail(LaunchRecord::parse(packed("128", "64"), "r.json"));
+      needed(LaunchRecord::parse(packed("128", "64"), "r.json"));
   EXPECT_EQ(record.arguments[0].element, Element::F4E2M1FN);
   EXPECT_EQ(parseError(packed("128", "128")),
             "r.json: argument 'x' has another size in 'workspace' than in "
@@ -501,7 +495,7 @@ TEST(PackedElements, Records) {
   arguments[0].element = Element::F4E2M1FN;
   arguments[0].bytes = 300 * 2 * 64;
   Argument tensor = arguments[0];
-  TensorMapRecipe map = llvm::cantFail(raggedTensorMap(tensor, 128, 64, "64B"));
+  TensorMapRecipe map = needed(raggedTensorMap(tensor, 128, 64, "64B"));
   EXPECT_EQ(map.element, Element::I8);
   EXPECT_EQ(map.dims, (std::vector<uint64_t>{64, 2, 1u << 30, 1u << 31,
                                              uint64_t(1) << 31}));
@@ -523,7 +517,7 @@ TEST(PackedElements, OddRowsAreRefused) {
   text.replace(text.find("\"bytes\": 128"), 12, "\"bytes\": 1");
   text.replace(text.find("[\"tokens\", \"heads\"]}}"), 21,
                "[\"tokens\", \"heads\", \"\"]}}");
-  LaunchRecord record = llvm::cantFail(LaunchRecord::parse(text, "r.json"));
+  LaunchRecord record = needed(LaunchRecord::parse(text, "r.json"));
   std::vector<Argument> arguments = sampleArguments();
   arguments[0].element = Element::F4E2M1FN;
   arguments[0].extents[2] = 127;

@@ -122,9 +122,9 @@ TEST(Nvfp4, Workspace) {
   for (int64_t dim : {64, 128}) {
     AttentionConfig config = nvfp4Config();
     config.headDim = dim;
-    WorkspaceLayout layout = llvm::cantFail(queryWorkspace(config, documents));
+    WorkspaceLayout layout = needed(queryWorkspace(config, documents));
     config.format = Format::Mxfp8;
-    WorkspaceLayout mxfp8 = llvm::cantFail(queryWorkspace(config, documents));
+    WorkspaceLayout mxfp8 = needed(queryWorkspace(config, documents));
     ASSERT_EQ(layout.tensors.size(), mxfp8.tensors.size() + 4);
     for (size_t i = 0; i < mxfp8.tensors.size(); ++i) {
       EXPECT_EQ(layout.tensors[i].name, mxfp8.tensors[i].name);
@@ -154,11 +154,9 @@ TEST(Nvfp4, Workspace) {
   EXPECT_EQ(saved, expected);
   // The backward's own workspace knows no format.
   AttentionConfig config = nvfp4Config();
-  uint64_t bytes =
-      llvm::cantFail(queryBackwardWorkspace(config, documents)).bytes;
+  uint64_t bytes = needed(queryBackwardWorkspace(config, documents)).bytes;
   config.format = Format::Mxfp8;
-  EXPECT_EQ(llvm::cantFail(queryBackwardWorkspace(config, documents)).bytes,
-            bytes);
+  EXPECT_EQ(needed(queryBackwardWorkspace(config, documents)).bytes, bytes);
 }
 
 TEST(Nvfp4, BindsEveryArgument) {
@@ -166,16 +164,15 @@ TEST(Nvfp4, BindsEveryArgument) {
   std::unique_ptr<Device> device = createSimDevice({});
   AttentionConfig config = nvfp4Config();
   std::unique_ptr<AttentionForward> forward =
-      llvm::cantFail(AttentionForward::create(*device, folder.open(), config));
+      needed(AttentionForward::create(*device, folder.open(), config));
   std::unique_ptr<AttentionBackward> backward =
-      llvm::cantFail(AttentionBackward::create(*device, folder.open(), config));
-  WorkspaceLayout layout = llvm::cantFail(queryWorkspace(config, documents)),
-                  scratch =
-                      llvm::cantFail(queryBackwardWorkspace(config, documents));
+      needed(AttentionBackward::create(*device, folder.open(), config));
+  WorkspaceLayout layout = needed(queryWorkspace(config, documents)),
+                  scratch = needed(queryBackwardWorkspace(config, documents));
   BackwardTensors tensors;
   // The work list is uploaded, so this must exist.
   tensors.forward.workspace =
-      llvm::cantFail(device->allocate("workspace", layout.bytes));
+      needed(device->allocate("workspace", layout.bytes));
   tensors.forward.workspaceBytes = layout.bytes;
   tensors.workspaceBytes = scratch.bytes;
   std::map<std::string, uint64_t> expected;
@@ -195,13 +192,13 @@ TEST(Nvfp4, BindsEveryArgument) {
   expected["v_bf16"] = expected["v"];
 
   std::unique_ptr<ForwardPlan> plan =
-      llvm::cantFail(forward->prepare(documents, tensors.forward));
+      needed(forward->prepare(documents, tensors.forward));
   ASSERT_EQ(plan->steps().size(), 2u);
   expected["v_scale"] = expected["v_scale_rows"];
   expectBound(*plan, expected);
   EXPECT_EQ(llvm::toString(plan->launch()), "");
   std::unique_ptr<BackwardPlan> gradients =
-      llvm::cantFail(backward->prepare(documents, tensors));
+      needed(backward->prepare(documents, tensors));
   ASSERT_EQ(gradients->steps().size(), 4u);
   expectBound(*gradients, expected);
   EXPECT_EQ(llvm::toString(gradients->launch()), "");
@@ -219,8 +216,8 @@ TEST(Nvfp4, BindsEveryArgument) {
   EXPECT_EQ(forward->config().qGlobalScale, 0.25f);
   EXPECT_EQ(llvm::toString(forward->setGlobalScales(0.5f, 7.0f)), "");
   EXPECT_EQ(llvm::toString(backward->setGlobalScales(0.5f, 7.0f)), "");
-  plan = llvm::cantFail(forward->prepare(documents, tensors.forward));
-  gradients = llvm::cantFail(backward->prepare(documents, tensors));
+  plan = needed(forward->prepare(documents, tensors.forward));
+  gradients = needed(backward->prepare(documents, tensors));
   for (const LaunchPlan::Step *step :
        {&plan->steps()[0], &plan->steps()[1], &gradients->steps()[2],
         &gradients->steps()[3]})
@@ -251,11 +248,10 @@ TEST(Nvfp4, ChoiceOfKernels) {
                 "work:i32:?,4"});
   for (Format format : {Format::Mxfp8, Format::Nvfp4}) {
     config.format = format;
-    std::unique_ptr<AttentionForward> forward = llvm::cantFail(
-        AttentionForward::create(*device, folder.open(), config));
+    std::unique_ptr<AttentionForward> forward =
+        needed(AttentionForward::create(*device, folder.open(), config));
     ForwardTensors tensors;
-    std::unique_ptr<ForwardPlan> plan =
-        llvm::cantFail(forward->prepare({0}, tensors));
+    std::unique_ptr<ForwardPlan> plan = needed(forward->prepare({0}, tensors));
     bool isNvfp4 = format == Format::Nvfp4;
     EXPECT_EQ(plan->steps()[0].kernel->record().parameters.count("format"),
               size_t(isNvfp4));
@@ -282,7 +278,7 @@ TEST(Nvfp4, Mxfp8HasNoSecondLevelScale) {
   AttentionConfig config = nvfp4Config();
   config.format = Format::Mxfp8;
   std::unique_ptr<AttentionForward> forward =
-      llvm::cantFail(AttentionForward::create(*device, folder.open(), config));
+      needed(AttentionForward::create(*device, folder.open(), config));
   EXPECT_EQ(llvm::toString(forward->prepare({0}, {}).takeError()),
             "kernel 'attention_fwd' has an argument 'q_global_scale', which "
             "this version does not know");
