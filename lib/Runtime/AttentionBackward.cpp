@@ -57,7 +57,7 @@ AttentionBackward::create(Device &device, const KernelLibrary &library,
   std::vector<const LaunchRecord *> others = {
       &backward->queryGradients->record()};
   if (Expected<const LaunchRecord *> forward =
-          library.find("attention_fwd", config.arch, gradients))
+          findKernel(library, config, "attention_fwd", gradients))
     others.push_back(*forward);
   else
     consumeError(forward.takeError());

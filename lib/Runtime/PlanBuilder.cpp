@@ -21,11 +21,10 @@ Error runtime::invalidArgument(const Twine &message) {
   return makeError(ErrorCode::InvalidArgument, message);
 }
 
-/// Some kernels can work on two query heads of a kv head at a time: the fastest
-/// one that suits the heads.
-static Expected<const LaunchRecord *>
-findKernel(const KernelLibrary &library, const AttentionConfig &config,
-           StringRef name, const KernelLibrary::Parameters &parameters) {
+Expected<const LaunchRecord *>
+runtime::findKernel(const KernelLibrary &library, const AttentionConfig &config,
+                    StringRef name,
+                    const KernelLibrary::Parameters &parameters) {
   for (int64_t slots : {2, 1}) {
     if (config.heads / config.kvHeads % slots)
       continue;

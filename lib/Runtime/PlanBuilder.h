@@ -18,7 +18,13 @@ llvm::Error invalidArgument(const llvm::Twine &message);
 /// Changes the second-level scales of a configuration if they are good ones.
 llvm::Error changeGlobalScales(AttentionConfig &config, float q, float k);
 
-/// Finds a kernel for the configuration's architecture and loads it.
+/// The kernel that a launch of the configuration runs. Some kernels can work on
+/// two query heads of a kv head at a time: the fastest one that suits the heads.
+llvm::Expected<const LaunchRecord *>
+findKernel(const KernelLibrary &library, const AttentionConfig &config,
+           llvm::StringRef name, const KernelLibrary::Parameters &parameters);
+
+/// Finds it and loads it.
 llvm::Error loadKernel(Device &device, const KernelLibrary &library,
                        const AttentionConfig &config, llvm::StringRef name,
                        const KernelLibrary::Parameters &parameters,

@@ -443,6 +443,31 @@ TEST(Backward, ExponentialsMustBeTheSameInAllKernels) {
   forward.more = keys.more;
   folder.write(forward);
   EXPECT_EQ(create(), "");
+  folder.remove("attention_fwd.json");
+
+  // Of several forwards the one that these heads run.
+  Declaration one = forward, two = forward;
+  one.parameters = R"("head_dim": 64, "causal": true, "slots": 1)";
+  two.parameters = R"("head_dim": 64, "causal": true, "slots": 2)";
+  auto createWith = [&](const char *ofOne, const char *ofTwo, int64_t heads) {
+    one.more = ofOne;
+    two.more = ofTwo;
+    folder.write(one, "false", "_1");
+    folder.write(two, "false", "_2");
+    AttentionConfig config = smallConfig();
+    config.heads = heads;
+    return errorOf(AttentionBackward::create(*device, folder.open(), config));
+  };
+  const char *good = keys.more, *bad = R"("exp2_emulation": [3, 8], )";
+  const std::string message =
+      "kernel 'attention_bwd_dkdv' computes 1 of 4 blocks of exponentials by "
+      "polynomial, but 'attention_fwd' computes 3 of 8; compile them with the "
+      "same --exp2-emulation";
+  EXPECT_EQ(createWith(good, good, 4), "");
+  EXPECT_EQ(createWith(good, bad, 4), message);
+  EXPECT_EQ(createWith(bad, good, 4), "");
+  EXPECT_EQ(createWith(good, bad, 2), "");
+  EXPECT_EQ(createWith(bad, good, 2), message);
 }
 
 TEST(Backward, KernelsOfAnotherVersion) {
