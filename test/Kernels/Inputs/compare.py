@@ -2,7 +2,8 @@
 
     compare.py PROGRAM.mlir ARGS.json [-D name=value ...] [--kernel=NAME] [--tolerance=X]
                [--arch=A] [--sim-option=OPT ...]
-    compare.py --random FIRST LAST [options]      programs of random_program.py, by seed
+    compare.py --random FIRST LAST [--nvfp4] [options]
+                                  programs of random_program.py or random_nvfp4.py, by seed
 
 ARGS.json holds the arguments by name, as launch.json does, without a record. -O0 and -O2
 must agree bit for bit, and with the evaluator to a relative Frobenius error (and each
@@ -102,6 +103,7 @@ def parse_options(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="*")
     parser.add_argument("--random", nargs=2, type=int, metavar=("FIRST", "LAST"))
+    parser.add_argument("--nvfp4", action="store_true")
     parser.add_argument("-D", dest="define", action="append", default=[])
     parser.add_argument("--kernel")
     parser.add_argument("--arch", default="sm_100a")
@@ -114,11 +116,13 @@ def main():
     options = parse_options()
     failures = 0
     if options.random:
+        from random_nvfp4 import Nvfp4Program
         from random_program import Program
+        kind = Nvfp4Program if options.nvfp4 else Program
         first, last = options.random
         for seed in range(first, last + 1):
             with tempfile.TemporaryDirectory() as folder:
-                Program(seed).build().write(folder)
+                kind(seed).build().write(folder)
                 try:
                     worst = compare(f"{folder}/program.mlir", f"{folder}/args.json", options)
                     print(f"seed {seed}: ok, {worst:.2g}", flush=True)

@@ -251,6 +251,18 @@ class Program:
         return self.op(f"flamia.round_like {half}, {b} : {self.tile(cols)}, {self.tile(cols, 'bf16')}")
 
     # -- products -----------------------------------------------------------
+    def pick_format(self, loaded=True):
+        """Of a product's operands: False (BF16) or True (MXFP8); `loaded`: both are."""
+        return self.random.random() < 0.6
+
+    def may_compute(self, scaled):
+        """Whether an operand of this format may be computed."""
+        return True
+
+    def contraction(self, k, scaled):
+        """A contraction's length that the format allows."""
+        return k
+
     def operand_a(self, value, cols, scaled):
         """A product's A operand from a computed tile."""
         if not scaled:
@@ -308,13 +320,13 @@ class Program:
         return self.op(f"arith.extf {tile} : {self.tile(cols, 'bf16')} to {self.tile(cols)}"), cols
 
     def segment_dot(self, value, cols):
-        n, scaled = self.width(), self.random.random() < 0.6
+        n, scaled = self.width(), self.pick_format()
         if not self.fits((128, 128, 2), (128, n, 2)) or not self.may_accumulate(n):
             return value, cols
-        if value is not None and cols <= 128 and self.random.random() < 0.7:
+        if value is not None and cols <= 128 and self.random.random() < 0.7 and self.may_compute(scaled):
             a, k = self.operand_a(value, cols, scaled), cols
         else:
-            k = self.width()
+            k = self.contraction(self.width(), scaled)
             a = self.loaded_a(k, scaled)
         b = self.loaded_b(k, n, scaled)
         acc = self.full(self.random.choice([0.0, 0.0, 0.5]), n)
@@ -351,11 +363,12 @@ class Program:
 
     def segment_product_loop(self, value, cols):
         """acc += a b over tiles of b (and sometimes the same a), acc rescaled or not."""
-        n, k, scaled = self.width(), self.width(), self.random.random() < 0.6
+        n, k, scaled = self.width(), self.width(), self.pick_format()
+        k = self.contraction(k, scaled)
         size = 1 if scaled else 2
         if not self.fits(*[(128, 128, size), (128, n, size)] * 2) or not self.may_accumulate(n):
             return value, cols
-        computed = value is not None and cols <= 128 and self.random.random() < 0.4
+        computed = value is not None and cols <= 128 and self.random.random() < 0.4 and self.may_compute(scaled)
         if computed:
             k = cols
         bound, trips = self.trip_count()
@@ -387,7 +400,8 @@ class Program:
         if self.columns_used + keys + n > 256 or not self.fits((128, k, 2), *[(keys, k, 2), (keys, n, 2)] * 2):
             return value, cols
         self.columns_used += keys + n
-        first, second = self.random.random() < 0.6, self.random.random() < 0.6
+        first, second = self.pick_format(), self.pick_format(loaded=False)
+        k = self.contraction(k, first)
         bound, trips = self.trip_count()
         q = self.loaded_a(k, first)
         start, nothing = self.full(-30.0, 1), self.full(0.0, 1)
