@@ -44,9 +44,15 @@ struct Machine {
   IssueList issues;
 };
 
-void runKind(benchmark::State &state, MmaInstruction instr, double macs,
-             MmaNumerics numerics = MmaNumerics::BitAccurate) {
+/// 128 x 128 x k.
+void mma(benchmark::State &state, MmaKind kind, uint32_t idesc, unsigned k,
+         ScaleVec scaleVec, MmaNumerics numerics) {
+  const double macs = 128.0 * 128 * k;
   Machine machine;
+  MmaInstruction instr;
+  instr.kind = kind;
+  instr.idesc = idesc;
+  instr.scaleVec = scaleVec;
   instr.a = swizzled128 | (1024 / 16);
   instr.b = swizzled128 | (65536 / 16);
   instr.sfa = 384;
@@ -73,62 +79,17 @@ void runKind(benchmark::State &state, MmaInstruction instr, double macs,
       benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-void mxf8(benchmark::State &state) {
-  MmaInstruction instr;
-  instr.kind = MmaKind::MXF8F6F4;
-  instr.idesc = 0x08A00000;
-  runKind(state, instr, 128.0 * 128 * 32);
-}
-BENCHMARK(mxf8);
-
-void mxf8Plain(benchmark::State &state) {
-  MmaInstruction instr;
-  instr.kind = MmaKind::MXF8F6F4;
-  instr.idesc = 0x08A00000;
-  runKind(state, instr, 128.0 * 128 * 32, MmaNumerics::Fp32);
-}
-BENCHMARK(mxf8Plain);
-
-void f16(benchmark::State &state) {
-  MmaInstruction instr;
-  instr.kind = MmaKind::F16;
-  instr.idesc = 0x08200010;
-  runKind(state, instr, 128.0 * 128 * 16);
-}
-BENCHMARK(f16);
-
-void bf16(benchmark::State &state) {
-  MmaInstruction instr;
-  instr.kind = MmaKind::F16;
-  instr.idesc = 0x08200490;
-  runKind(state, instr, 128.0 * 128 * 16);
-}
-BENCHMARK(bf16);
-
-void tf32(benchmark::State &state) {
-  MmaInstruction instr;
-  instr.kind = MmaKind::TF32;
-  instr.idesc = 0x08200910;
-  runKind(state, instr, 128.0 * 128 * 8);
-}
-BENCHMARK(tf32);
-
-void f8(benchmark::State &state) {
-  MmaInstruction instr;
-  instr.kind = MmaKind::F8F6F4;
-  instr.idesc = 0x08200010;
-  runKind(state, instr, 128.0 * 128 * 32);
-}
-BENCHMARK(f8);
-
-void nvf4(benchmark::State &state) {
-  MmaInstruction instr;
-  instr.kind = MmaKind::MXF4NVF4;
-  instr.scaleVec = ScaleVec::X4;
-  instr.idesc = 0x08200480;
-  runKind(state, instr, 128.0 * 128 * 64);
-}
-BENCHMARK(nvf4);
+constexpr MmaNumerics exact = MmaNumerics::BitAccurate;
+constexpr ScaleVec none = ScaleVec::None;
+BENCHMARK_CAPTURE(mma, mxf8, MmaKind::MXF8F6F4, 0x08A00000, 32, none, exact);
+BENCHMARK_CAPTURE(mma, mxf8Plain, MmaKind::MXF8F6F4, 0x08A00000, 32, none,
+                  MmaNumerics::Fp32);
+BENCHMARK_CAPTURE(mma, f16, MmaKind::F16, 0x08200010, 16, none, exact);
+BENCHMARK_CAPTURE(mma, bf16, MmaKind::F16, 0x08200490, 16, none, exact);
+BENCHMARK_CAPTURE(mma, tf32, MmaKind::TF32, 0x08200910, 8, none, exact);
+BENCHMARK_CAPTURE(mma, f8, MmaKind::F8F6F4, 0x08200010, 32, none, exact);
+BENCHMARK_CAPTURE(mma, nvf4, MmaKind::MXF4NVF4, 0x08200480, 64, ScaleVec::X4,
+                  exact);
 
 /// Decoding and footprint of an instruction.
 void plan(benchmark::State &state) {

@@ -89,18 +89,6 @@ struct MulHi {
     return T((W(a) * W(b)) >> (8 * sizeof(T)));
   }
 };
-struct MadLo {
-  template <typename T>
-  static T run(T a, T b, T c) {
-    return Add::run<T>(MulLo::run<T>(a, b), c);
-  }
-};
-struct MadHi {
-  template <typename T>
-  static T run(T a, T b, T c) {
-    return Add::run<T>(MulHi::run<T>(a, b), c);
-  }
-};
 struct Mul24 {
   template <typename T>
   static T run(T a, T b) {
@@ -112,12 +100,6 @@ struct Mul24 {
     return std::is_signed_v<T> ? int64_t(int32_t(u << 8) >> 8) : int64_t(u);
   }
 };
-struct Mad24 {
-  template <typename T>
-  static T run(T a, T b, T c) {
-    return Add::run<T>(Mul24::run<T>(a, b), c);
-  }
-};
 /// Bits 16 to 47 of the product of 24-bit numbers.
 struct Mul24Hi {
   template <typename T>
@@ -125,22 +107,11 @@ struct Mul24Hi {
     return T(uint64_t(Mul24::extend(a) * Mul24::extend(b)) >> 16);
   }
 };
-struct Mad24Hi {
+template <typename Product, typename Sum = Add>
+struct Mad {
   template <typename T>
   static T run(T a, T b, T c) {
-    return Add::run<T>(Mul24Hi::run<T>(a, b), c);
-  }
-};
-struct MadHiSat {
-  template <typename T>
-  static T run(T a, T b, T c) {
-    return AddSat::run<T>(MulHi::run<T>(a, b), c);
-  }
-};
-struct Mad24HiSat {
-  template <typename T>
-  static T run(T a, T b, T c) {
-    return AddSat::run<T>(Mul24Hi::run<T>(a, b), c);
+    return Sum::template run<T>(Product::template run<T>(a, b), c);
   }
 };
 struct Div {
@@ -410,7 +381,8 @@ bool decodeMul(Decoder &d, bool mad) {
     return true;
   if (sat)
     return finish(d, t, 3,
-                  t == Type::S32 && !cc ? ternary<int32_t, MadHiSat> : nullptr);
+                  t == Type::S32 && !cc ? ternary<int32_t, Mad<MulHi, AddSat>>
+                                        : nullptr);
   if (cc || d.base() == "madc") {
     if (part != "lo" && part != "hi") {
       d.failForm();
@@ -425,10 +397,10 @@ bool decodeMul(Decoder &d, bool mad) {
     return finish(d, t, 3, fn);
   }
   if (part == "lo")
-    return mad ? finish(d, t, 3, pickTernary<MadLo>(t))
+    return mad ? finish(d, t, 3, pickTernary<Mad<MulLo>>(t))
                : finish(d, t, 2, pickBinary<MulLo>(t));
   if (part == "hi")
-    return mad ? finish(d, t, 3, pickTernary<MadHi>(t))
+    return mad ? finish(d, t, 3, pickTernary<Mad<MulHi>>(t))
                : finish(d, t, 2, pickBinary<MulHi>(t));
   if (part != "wide") {
     d.failForm();
@@ -490,12 +462,14 @@ bool decodeInteger(Decoder &d) {
     }
     ExecFn fn = nullptr;
     if (sat)
-      fn = t == Type::S32 ? ternary<int32_t, Mad24HiSat> : nullptr;
+      fn = t == Type::S32 ? ternary<int32_t, Mad<Mul24Hi, AddSat>> : nullptr;
     else if (t == Type::U32)
-      fn = mad ? (high ? ternary<uint32_t, Mad24Hi> : ternary<uint32_t, Mad24>)
+      fn = mad ? (high ? ternary<uint32_t, Mad<Mul24Hi>>
+                       : ternary<uint32_t, Mad<Mul24>>)
                : (high ? binary<uint32_t, Mul24Hi> : binary<uint32_t, Mul24>);
     else if (t == Type::S32)
-      fn = mad ? (high ? ternary<int32_t, Mad24Hi> : ternary<int32_t, Mad24>)
+      fn = mad ? (high ? ternary<int32_t, Mad<Mul24Hi>>
+                       : ternary<int32_t, Mad<Mul24>>)
                : (high ? binary<int32_t, Mul24Hi> : binary<int32_t, Mul24>);
     return finish(d, t, mad ? 3 : 2, fn);
   }

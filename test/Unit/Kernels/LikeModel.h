@@ -10,6 +10,7 @@
 #include "KernelRunner.h"
 
 #include "flamia/Reference/Compare.h"
+#include "test/Unit/Reference/TestInputs.h"
 #include "tools/flamia-run/Prepared.h"
 
 namespace flamia::test {
@@ -71,6 +72,45 @@ expectGradientsLikeModel(const reference::BackwardInputs &inputs,
     EXPECT_LE(reference::measureError(*found, *wanted).relativeFrobenius, 1e-3)
         << name;
   return std::move(backward.gradients);
+}
+
+/// The same on documents of awkward lengths, shared and own heads, both head
+/// dims, causal and not, with and without a dLSE, on all kinds of data.
+inline void expectGradientsLikeModel(runtime::Format format, uint64_t seed) {
+  struct Problem {
+    std::vector<int64_t> lengths;
+    int64_t heads, kvHeads, headDim;
+    bool causal, dLse;
+    reference::DataKind kind;
+  };
+  using reference::DataKind;
+  const Problem problems[] = {
+      {{391, 1, 0, 33}, 2, 1, 128, true, false, DataKind::Normal},
+      {{140, 0, 290}, 4, 2, 64, true, true, DataKind::LlmLike},
+      {{150, 31}, 3, 1, 128, false, true, DataKind::OutlierChannels},
+      {{1, 257}, 1, 1, 64, false, false, DataKind::ConstantOffset},
+      {{1, 2, 31, 32, 33, 63, 65, 127, 129},
+       1,
+       1,
+       64,
+       true,
+       false,
+       DataKind::Normal}};
+  for (const Problem &problem : problems) {
+    SCOPED_TRACE("head_dim " + std::to_string(problem.headDim) +
+                 (problem.causal ? " causal " : " full ") +
+                 reference::nameOf(problem.kind));
+    reference::AttentionShape shape = reference::shapeOf(
+        problem.lengths, problem.heads, problem.kvHeads, problem.headDim);
+    reference::BackwardInputs inputs =
+        reference::makeBackwardInputs(shape, problem.kind, seed);
+    if (problem.dLse)
+      inputs.dLse = reference::makeGradientOfLse(shape, seed);
+    RunnerOptions options;
+    options.causal = problem.causal;
+    options.format = format;
+    expectGradientsLikeModel(inputs, options);
+  }
 }
 
 } // namespace flamia::test

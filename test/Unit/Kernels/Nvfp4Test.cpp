@@ -37,35 +37,7 @@ std::vector<uint32_t> bitsOf(const std::vector<float> &values) {
 } // namespace
 
 TEST(Nvfp4, FollowsTheModel) {
-  struct Problem {
-    std::vector<int64_t> lengths;
-    int64_t heads, kvHeads, headDim;
-    bool causal, dLse;
-    DataKind kind;
-  };
-  const Problem problems[] = {
-      {{391, 1, 0, 33}, 2, 1, 128, true, false, DataKind::Normal},
-      {{140, 0, 290}, 4, 2, 64, true, true, DataKind::LlmLike},
-      {{150, 31}, 3, 1, 128, false, true, DataKind::OutlierChannels},
-      {{1, 257}, 1, 1, 64, false, false, DataKind::ConstantOffset},
-      {{1, 2, 31, 32, 33, 63, 65, 127, 129},
-       1,
-       1,
-       64,
-       true,
-       false,
-       DataKind::Normal}};
-  for (const Problem &problem : problems) {
-    AttentionShape shape = shapeOf(problem.lengths, problem.heads,
-                                   problem.kvHeads, problem.headDim);
-    BackwardInputs inputs = makeBackwardInputs(shape, problem.kind, 31);
-    if (problem.dLse)
-      inputs.dLse = makeGradientOfLse(shape, 31);
-    SCOPED_TRACE("head_dim " + std::to_string(problem.headDim) +
-                 (problem.causal ? " causal " : " full ") +
-                 nameOf(problem.kind));
-    expectGradientsLikeModel(inputs, nvfp4(problem.causal));
-  }
+  expectGradientsLikeModel(runtime::Format::Nvfp4, 31);
 }
 
 TEST(Nvfp4, AsyncSchedulesAgree) {
