@@ -80,13 +80,8 @@ LogicalResult KernelLowering::collect() {
       Role entry{roleOp, firstWarp, int64_t(roleOp.getWarps())};
       firstWarp += entry.warps;
       roleOp.walk([&](Operation *inner) {
-        if (auto write = dyn_cast<tcgen::WriteOp>(inner))
-          (cast<tcgen::BufferType>(write.getBuffer().getType()).getSpace() ==
-                   tcgen::Space::Tmem
-               ? entry.writesTmem
-               : entry.writesSmem) = true;
-        entry.writesSmem |= isa<tcgen::WriteScalesOp>(inner);
-        entry.writesTmem |= isa<tcgen::FillScalesOp>(inner);
+        entry.writesSmem |= writesTo(inner, tcgen::Space::Smem);
+        entry.writesTmem |= writesTo(inner, tcgen::Space::Tmem);
       });
       roles.push_back(entry);
     }
@@ -595,12 +590,14 @@ LogicalResult KernelLowering::dispatch(Operation *op) {
       })
       .Case([&](ExpectOp o) { return lowerExpect(o), success(); })
       .Case([&](PublishOp o) {
-        arrive(barrier(channels[o.getChannel()].fullOffset, get(o.getSlot())),
+        arrive(o,
+               barrier(channels[o.getChannel()].fullOffset, get(o.getSlot())),
                o.getAgent());
         return success();
       })
       .Case([&](ReleaseOp o) {
-        arrive(barrier(channels[o.getChannel()].emptyOffset, get(o.getSlot())),
+        arrive(o,
+               barrier(channels[o.getChannel()].emptyOffset, get(o.getSlot())),
                o.getAgent());
         return success();
       })

@@ -31,6 +31,9 @@
 
 namespace flamia::lowering {
 
+/// Whether threads write to `space` by this operation of a role.
+bool writesTo(mlir::Operation *op, tcgen::Space space);
+
 using mlir::Location;
 using mlir::LogicalResult;
 using mlir::Operation;
@@ -276,7 +279,8 @@ private:
   //===--- Scale bytes as numbers: ConvertFlamiaToNVVMExponents.cpp -------===//
   Value exponentOfByte(Value byte);
   /// `shift` (f32) may be null.
-  Value shiftByte(Value byte, Value shift, int64_t shiftBy);
+  Value shiftByte(Value start, int64_t offset, Value isNumber, Value shift,
+                  int64_t shiftBy);
   void lowerExponents(ExponentsOp op);
   LogicalResult lowerPayload(PayloadOp op);
   void lowerPow2(Pow2Op op);
@@ -327,7 +331,7 @@ private:
   void waitBarrier(Value barrier, Value parity);
   Value advance(Value channel, bool producer);
   void lowerDrained(tcgen::DrainedOp op);
-  void arrive(Value barrier, tcgen::Agent agent);
+  void arrive(mlir::Operation *op, Value barrier, tcgen::Agent agent);
   Value isFirstWarp();
   void issue(llvm::function_ref<void()> body);
   Value base(Value memory);
@@ -380,7 +384,8 @@ private:
   } bounds;
   int32_t differentBound = 0; ///< What the last mask added to its numbers.
   bool usesDrain = false, reducesRows = false;
-  Value drainParity; ///< alloca
+  Value drainParity;         ///< alloca
+  mlir::scf::IfOp lastIssue; ///< of this role; what its elected lane issues
   /// Payloads that are rounded where they are stored: makes a block's words.
   struct Deferred {
     std::function<llvm::SmallVector<Value>(int64_t block)> round;

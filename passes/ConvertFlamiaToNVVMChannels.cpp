@@ -137,16 +137,62 @@ Value KernelLowering::isFirstWarp() {
                e.c32(role ? role->firstWarp : 0));
 }
 
+/// Whether the operation only computes; Emitter::inPlace does not count.
+static bool isArithmetic(Operation &op) {
+  auto assembly = dyn_cast<LLVM::InlineAsmOp>(op);
+  return assembly ? assembly.getAsmString().empty() : isMemoryEffectFree(&op);
+}
+
 void KernelLowering::issue(function_ref<void()> body) {
   auto elected = [&] {
     e.ifThen(e.op<NVVM::ElectSyncOp>(e.i1(), Value()), body);
   };
-  if (role && role->warps == 1)
-    return elected();
-  e.ifThen(isFirstWarp(), elected);
+  if (!role || role->warps > 1)
+    return e.ifThen(isFirstWarp(), elected);
+  // One election for all that is issued without a wait between.
+  Block *block = e.b.getInsertionBlock();
+  Block::iterator here = e.b.getInsertionPoint();
+  if (lastIssue && lastIssue->getBlock() == block &&
+      (here == block->end() || lastIssue->isBeforeInBlock(&*here)) &&
+      llvm::all_of(llvm::make_range(std::next(lastIssue->getIterator()), here),
+                   isArithmetic)) {
+    lastIssue->moveBefore(block, here);
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPoint(lastIssue.thenYield());
+    return body();
+  }
+  elected();
+  lastIssue = cast<scf::IfOp>(*std::prev(here));
 }
 
-void KernelLowering::arrive(Value barrier, tcgen::Agent agent) {
+bool lowering::writesTo(Operation *op, tcgen::Space space) {
+  if (auto write = dyn_cast<tcgen::WriteOp>(op))
+    return write.getBuffer().getType().getSpace() == space;
+  return isa<tcgen::WriteScalesOp>(op)  ? space == tcgen::Space::Smem
+         : isa<tcgen::FillScalesOp>(op) ? space == tcgen::Space::Tmem
+                                        : false;
+}
+
+/// Whether threads may have written to `space` since they last arrived at a
+/// barrier.
+static bool writesSinceArrival(Operation *arrival, tcgen::Space space) {
+  for (Operation *op = arrival->getPrevNode(); op; op = op->getPrevNode()) {
+    if (auto publish = dyn_cast<tcgen::PublishOp>(op);
+        publish && publish.getAgent() == tcgen::Agent::Threads)
+      return false;
+    if (auto release = dyn_cast<tcgen::ReleaseOp>(op);
+        release && release.getAgent() == tcgen::Agent::Threads)
+      return false;
+    if (op->walk([&](Operation *inner) {
+            return writesTo(inner, space) ? WalkResult::interrupt()
+                                          : WalkResult::advance();
+          }).wasInterrupted())
+      return true;
+  }
+  return true;
+}
+
+void KernelLowering::arrive(Operation *op, Value barrier, tcgen::Agent agent) {
   if (agent == tcgen::Agent::Mma) {
     issue([&] {
       NVVM::Tcgen05CommitOp::create(e.b, e.loc, barrier, Value(),
@@ -154,9 +200,9 @@ void KernelLowering::arrive(Value barrier, tcgen::Agent agent) {
     });
     return;
   }
-  if (role && role->writesTmem)
+  if (role && role->writesTmem && writesSinceArrival(op, tcgen::Space::Tmem))
     NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
-  if (role && role->writesSmem)
+  if (role && role->writesSmem && writesSinceArrival(op, tcgen::Space::Smem))
     NVVM::FenceProxyOp::create(
         e.b, e.loc, NVVM::ProxyKind::async_shared,
         NVVM::SharedSpaceAttr::get(e.b.getContext(),

@@ -28,19 +28,28 @@ Value KernelLowering::exponentOfByte(Value byte) {
                   exponent);
 }
 
-/// The byte after a shift: a NaN, in either, gives 255; else 0 to 254.
-Value KernelLowering::shiftByte(Value byte, Value shift, int64_t shiftBy) {
-  Value sum = e.addC(byte, shiftBy);
-  Value isByteNaN = e.cmp(arith::CmpIPredicate::eq, byte, e.c32(255));
+/// The byte `start + offset`, 0 to 247 or constant, after a shift: 0 to 254,
+/// and 255 for a NaN shift or where `isNumber` is there and false.
+Value KernelLowering::shiftByte(Value start, int64_t offset, Value isNumber,
+                                Value shift, int64_t shiftBy) {
+  Value sum;
   if (shift) {
     // Beyond 512 either way every byte is at an end.
     Value clamped = e.op<arith::MinNumFOp>(
         e.op<arith::MaxNumFOp>(shift, e.cF32(-512.0f)), e.cF32(512.0f));
-    sum = e.add(sum, e.op<arith::FPToSIOp>(e.i32(), clamped));
-    isByteNaN = e.ori(isByteNaN, isNaN(e, shift));
+    sum = e.add(start, e.addC(e.op<arith::FPToSIOp>(e.i32(), clamped),
+                              offset + shiftBy));
+    Value isShift =
+        e.op<arith::CmpFOp>(arith::CmpFPredicate::ORD, shift, shift);
+    isNumber = isNumber ? e.andi(isNumber, isShift) : isShift;
+  } else {
+    sum = e.addC(start, offset + shiftBy);
   }
-  sum = e.op<arith::MinSIOp>(e.op<arith::MaxSIOp>(sum, e.c32(0)), e.c32(254));
-  return e.select(isByteNaN, e.c32(255), sum);
+  if (shift || shiftBy < 0)
+    sum = e.op<arith::MaxSIOp>(sum, e.c32(0));
+  if (shift || shiftBy > 0)
+    sum = e.op<arith::MinSIOp>(sum, e.c32(254));
+  return isNumber ? e.select(isNumber, sum, e.c32(255)) : sum;
 }
 
 void KernelLowering::lowerExponents(ExponentsOp op) {

@@ -30,9 +30,10 @@ static int64_t descriptorBits(int64_t span, int64_t leading, int64_t stride) {
 
 /// The descriptor of the operand `offset` bytes past the shared address whose
 /// sixteenth is `start` (i32). Shared memory ends below 2^18, so the sum stays
-/// in the start field; 32-bit additions are all that ptxas has to see.
+/// in the start field; one 32-bit addition is all that ptxas has to see.
 static Value descriptor(Emitter &e, Value start, int64_t offset, int64_t bits) {
-  return e.ori(e.toI64(e.addC(start, offset / 16)), e.c64(bits));
+  int64_t low = bits & 0xFFFFFFFF;
+  return e.ori(e.toI64(e.addC(start, low + offset / 16)), e.c64(bits - low));
 }
 
 /// Element code in the instruction word, by kind (PTX ISA, tables of the
@@ -273,7 +274,9 @@ LogicalResult KernelLowering::lowerRead(tcgen::ReadOp op) {
   int64_t endByte = firstByte + tile.cols * bits / 8;
   if (type.getSpace() == tcgen::Space::Tmem) {
     // A read may follow a write of the same role without a channel between.
-    if (role && role->writesTmem)
+    if (role && llvm::any_of(op.getBuffer().getUsers(), [&](Operation *user) {
+          return isa<tcgen::WriteOp>(user) && role->op->isAncestor(user);
+        }))
       NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
     words = loadTmem(
         e.addC(tmemAddress(op.getBuffer(), get(op.getSlot())), firstByte / 4),

@@ -101,6 +101,19 @@ static int64_t maxExponent(Type element) {
   return isa<Float8E5M2Type>(element) ? 15 : 8;
 }
 
+/// Whether nothing but products with the scales sees the payload: that of a
+/// block whose scale is NaN is of no account.
+static bool isOnlyMultiplied(Value scaled) {
+  return llvm::all_of(scaled.getUsers(), [](Operation *user) {
+    if (isa<tcgen::JoinOp>(user))
+      return isOnlyMultiplied(user->getResult(0));
+    auto write = dyn_cast<tcgen::WriteOp>(user);
+    return isa<tcgen::WriteScalesOp>(user) ||
+           (write && llvm::none_of(write.getBuffer().getUsers(),
+                                   llvm::IsaPred<tcgen::ReadOp>));
+  });
+}
+
 LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   auto type = cast<ScaledType>(op.getType());
   int64_t blockRows = type.getBlockRows(), blockCols = type.getBlockCols();
@@ -124,9 +137,6 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     return lowerQuantizeNvfp4(op, x);
   Value shift = op.getShift() ? get(op.getShift()) : Value();
   int64_t shiftBy = int32_t(op.getShiftBy().value_or(0));
-  auto shifted = [&](Value byte) {
-    return shift || shiftBy ? shiftByte(byte, shift, shiftBy) : byte;
-  };
 
   if (op.getExponent()) {
     int64_t exponent = int32_t(*op.getExponent());
@@ -138,7 +148,8 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
       for (Value &value : x)
         value = e.op<arith::MulFOp>(value, factor);
     }
-    SmallVector<Value> bytes(blocks, shifted(e.c32(exponent + 127)));
+    SmallVector<Value> bytes(
+        blocks, shiftByte(e.c32(0), exponent + 127, Value(), shift, shiftBy));
     Value words = converted.lookup(op.getResult());
     // Converted before the wait for the buffer that they go to, where LLVM
     // would move everything behind that.
@@ -153,8 +164,9 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
                            "hold, but got ")
            << blockRows << " rows";
   SmallVector<Value> words, bytes, factors, finite;
-  auto roundWord = [this, type](ArrayRef<Value> row, Value factor,
-                                Value isFinite, int64_t word) {
+  bool keepsPayload = isOnlyMultiplied(op.getResult());
+  auto roundWord = [this, type, keepsPayload](ArrayRef<Value> row, Value factor,
+                                              Value isFinite, int64_t word) {
     SmallVector<Value> part(row.slice(4 * word, 4));
     // As a vector, for LLVM to multiply pairs; not where registers are bounded
     // for several CTAs to share an SM, because pairs are bound to each other.
@@ -167,7 +179,7 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
         value = e.op<arith::MulFOp>(value, factor);
     }
     Value packed = e.elements(pack(part, type.getElementType()))[0];
-    return e.select(isFinite, packed, e.c32(0));
+    return keepsPayload ? packed : e.select(isFinite, packed, e.c32(0));
   };
   bool isDeferred = roundsWhereStored(op);
   int64_t zeroByte = blockRows == 1 ? 0 : 127;
@@ -195,10 +207,11 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
                                e.c32(31), NVVM::ShflKind::bfly, UnitAttr()));
     // Adding 2^21 - 1 carries into the exponent above a significand of 1.75.
     Value exponent = e.shr(e.addC(amax, 0x1FFFFF), 23);
-    Value byte = e.op<arith::MaxSIOp>(
-        e.addC(exponent, -maxExponent(type.getElementType())), e.c32(0));
-    // byte <= 247, so 2^(127 - byte) is a normal number.
-    Value factor = e.bitcast(e.shl(e.sub(e.c32(254), byte), 23), e.f32());
+    int64_t most = maxExponent(type.getElementType());
+    Value least = e.op<arith::MaxSIOp>(exponent, e.c32(most));
+    // byte = least - most <= 247, so 2^(127 - byte) is a normal number.
+    Value factor =
+        e.bitcast(e.shl(e.sub(e.c32(254 + most), least), 23), e.f32());
     Value isFinite = e.cmp(arith::CmpIPredicate::ult, amax, e.c32(0x7F800000));
     factors.push_back(factor);
     finite.push_back(isFinite);
@@ -206,10 +219,16 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
       for (int64_t col = 0; col < blockCols; col += 4)
         words.push_back(
             roundWord(x, factor, isFinite, (block * blockCols + col) / 4));
-    if (zeroByte != 0)
+    Value byte = least;
+    int64_t offset = -most;
+    if (zeroByte != 0) {
       byte = e.select(e.cmp(arith::CmpIPredicate::eq, amax, e.c32(0)),
-                      e.c32(zeroByte), byte);
-    bytes.push_back(shifted(e.select(isFinite, byte, e.c32(255))));
+                      e.c32(zeroByte), e.addC(least, -most));
+      offset = 0;
+    } else if (!shift && shiftBy < 0) {
+      byte = exponent; // a smaller one gives 0 in either way
+    }
+    bytes.push_back(shiftByte(byte, offset, isFinite, shift, shiftBy));
   }
   if (isDeferred) {
     auto round = [=](int64_t word) {

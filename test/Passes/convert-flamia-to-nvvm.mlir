@@ -139,15 +139,18 @@ flamia.kernel @convert_math(%x: memref<?x2xf32>) parameters {} grid(1) {
 // CHECK-NEXT: %[[LEADER:.*]] = nvvm.elect.sync -> i1
 // CHECK-NEXT: scf.if %[[LEADER]]
 // CHECK-NEXT: nvvm.mbarrier.arrive
-// Loads: the ragged map's five coordinates for a rank 3 tensor.
+// Loads, by the lane that is elected once: the ragged map's five coordinates for a rank 3 tensor.
+// CHECK: nvvm.elect.sync
 // CHECK: nvvm.mbarrier.arrive.expect_tx
+// CHECK-NOT: nvvm.elect.sync
 // CHECK: %[[A30:.*]] = arith.constant 1073741824 : i32
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %{{.*}}, %{{.*}}, box[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[A30]]] {isCTAOnly = true}
+// CHECK-NOT: nvvm.elect.sync
 // CHECK: nvvm.cp.async.bulk.shared.cluster.global
 // Product: 4 steps of 32 bytes; scale ids in the instruction word, accumulating after step 0.
 // CHECK: %[[FALSE:.*]] = arith.constant false
 // CHECK: nvvm.tcgen05.cp %{{.*}}, %{{.*}} {multicast = #nvvm.tcgen05_cp_multicast<warpx4>, shape = #nvvm.tcgen05_cp_shape<shape_32x128b>}
-// CHECK: arith.constant 4611756662049538048 : i64
+// CHECK: arith.constant 4611756662049472512 : i64
 // CHECK: %[[W0:.*]] = arith.constant 144703488 : i32
 // CHECK: nvvm.tcgen05.mma.block_scale %{{.*}}, %{{.*}}, %{{.*}}, %[[W0]], %[[FALSE]]
 // CHECK: %[[W1:.*]] = arith.constant 681574416 : i32
@@ -156,6 +159,7 @@ flamia.kernel @convert_math(%x: memref<?x2xf32>) parameters {} grid(1) {
 // CHECK-SAME: kind = #nvvm.block_scale_kind<mxf8f6f4>
 // CHECK-COUNT-2: nvvm.tcgen05.mma.block_scale
 // CHECK-NOT: nvvm.tcgen05.mma
+// CHECK-NOT: nvvm.elect.sync
 // CHECK-COUNT-3: nvvm.tcgen05.commit
 // CHECK: nvvm.tcgen05.dealloc
 flamia.kernel @convert_mma(%a: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %o: memref<?x?x128xf32>)
@@ -199,10 +203,11 @@ flamia.kernel @convert_mma(%a: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8
 // BF16, A in tensor memory, B contracted along its rows: two slabs of 64 columns, leading
 // offset 64 rows * 128 bytes, stride 8 rows; a step of 16 rows is 2048 bytes and 8 columns.
 // CHECK-LABEL: llvm.func @convert_mma_bf16_mn
-// CHECK: %[[DESC:.*]] = arith.constant 4611756662083026944 : i64
+// CHECK: arith.constant 33554432 : i32
+// CHECK: %[[DESC:.*]] = arith.constant 4611756662049472512 : i64
 // CHECK: nvvm.tcgen05.mma %{{.*}}, %{{.*}}, %{{.*}}, %[[W:.*]], %{{.*}} {ctaGroup = #nvvm.cta_group<cta_1>, kind = #nvvm.tcgen05_mma_kind<f16>}
 // CHECK: arith.constant 8 : i32
-// CHECK: arith.constant 128 : i32
+// CHECK: arith.constant 33554560 : i32
 // CHECK-COUNT-3: nvvm.tcgen05.mma
 // CHECK-NOT: nvvm.tcgen05.mma
 flamia.kernel @convert_mma_bf16_mn(%a: memref<?x128xbf16>) parameters {} grid(1) {
@@ -322,6 +327,48 @@ flamia.kernel @convert_mma_nvfp4(%x: memref<?x?x128xf4E2M1FN>, %s: memref<?x?x2x
     tcgen.mma %d[%c0], %a[%c0], %b[%i] scales %sa[%c0], %sb[%c0] major k accumulate %true : !tcgen.buffer<tmem, lanes, 1 x 128x256xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xf4E2M1FN>, !tcgen.buffer<smem, operand, 1 x 256x128xf4E2M1FN>, !tcgen.buffer<tmem, scales, 1 x 128x8xf8E4M3FN>, !tcgen.buffer<tmem, scales, 1 x 256x8xf8E4M3FN>
     tcgen.release %ch[%i] by mma
     tcgen.drain
+  }
+  flamia.return
+}
+
+// -----
+
+// Nothing but a product sees the payload: that of a NaN block is not replaced. A static shift
+// is one addition with the scale's offset, and needs no upper end. Only the first arrival
+// after a write waits for it and makes it visible.
+// CHECK-LABEL: llvm.func @convert_quantize_operand
+// CHECK: %[[FIELD:.*]] = arith.shrui %{{.*}}, %{{.*}} : i32
+// CHECK: %[[FINITE:.*]] = arith.cmpi ult
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
+// CHECK-NOT: arith.select
+// CHECK: %[[OFFSET:.*]] = arith.constant -16 : i32
+// CHECK: %[[SUM:.*]] = arith.addi %[[FIELD]], %[[OFFSET]] : i32
+// CHECK: %[[BYTE:.*]] = arith.maxsi %[[SUM]], %{{.*}} : i32
+// CHECK-NOT: arith.minsi
+// CHECK: arith.select %[[FINITE]], %[[BYTE]], %{{.*}} : i32
+// CHECK: nvvm.tcgen05.st
+// CHECK: nvvm.tcgen05.wait <store>
+// CHECK: nvvm.fence.proxy
+// CHECK: nvvm.mbarrier.arrive
+// CHECK-NOT: nvvm.tcgen05.wait <store>
+// CHECK-NOT: nvvm.fence.proxy
+// CHECK: nvvm.mbarrier.arrive
+flamia.kernel @convert_quantize_operand() parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %d = tcgen.alloc offset 0 : !tcgen.buffer<tmem, lanes, 1 x 128x32xf32>
+  %a = tcgen.alloc offset 32 : !tcgen.buffer<tmem, lanes, 1 x 128x32xf8E4M3FN>
+  %s = tcgen.alloc offset 0 : !tcgen.buffer<smem, scales, 1 x 128x1xf8E8M0FNU>
+  %in = tcgen.channel slots 1 full 1 empty 4
+  %out = tcgen.channel slots 1 full 4 empty 1
+  tcgen.role "vector" warps 4 {
+    %i = tcgen.wait %in
+    %t = tcgen.read %d[%i] : !tcgen.buffer<tmem, lanes, 1 x 128x32xf32> -> tensor<128x32xf32>
+    %q = flamia.quantize %t shift_by -8 : tensor<128x32xf32> -> !flamia.scaled<128x32, f8E4M3FN by f8E8M0FNU per 1x32>
+    %j = tcgen.acquire %out
+    tcgen.write %q, %a[%j] : !flamia.scaled<128x32, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<tmem, lanes, 1 x 128x32xf8E4M3FN>
+    tcgen.write_scales %q, %s[%j] along cols : !flamia.scaled<128x32, f8E4M3FN by f8E8M0FNU per 1x32>, !tcgen.buffer<smem, scales, 1 x 128x1xf8E8M0FNU>
+    tcgen.publish %out[%j] by threads
+    tcgen.release %in[%i] by threads
   }
   flamia.return
 }
