@@ -479,6 +479,8 @@ def ShareColumnsPass : Pass<"flamia-share-columns", "::flamia::KernelOp"> {
         %s = tcgen.read %buffer[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
         tcgen.release %scores[%slot] by threads
         %e = math.exp2 %s : tensor<128x128xf32>
+      }
+    }
     ```
 
     After, where a slot of the channel is released by 8 instead of 4 arrivals:
@@ -493,6 +495,8 @@ def ShareColumnsPass : Pass<"flamia-share-columns", "::flamia::KernelOp"> {
         %s = tcgen.read %mine[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32> -> tensor<128x64xf32>
         tcgen.release %scores[%slot] by threads
         %e = math.exp2 %s : tensor<128x64xf32>
+      }
+    }
     ```
   }];
   let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect",

@@ -19,7 +19,8 @@ llvm::Error invalidArgument(const llvm::Twine &message);
 llvm::Error changeGlobalScales(AttentionConfig &config, float q, float k);
 
 /// The kernel that a launch of the configuration runs. Some kernels can work on
-/// two query heads of a kv head at a time: the fastest one that suits the heads.
+/// two query heads of a kv head at a time: the fastest one that suits the
+/// heads.
 llvm::Expected<const LaunchRecord *>
 findKernel(const KernelLibrary &library, const AttentionConfig &config,
            llvm::StringRef name, const KernelLibrary::Parameters &parameters);
