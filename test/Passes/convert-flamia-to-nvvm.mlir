@@ -294,7 +294,7 @@ flamia.kernel @convert_tma_limit(%x: memref<?x64xbf16>, %n: index) parameters {}
 // CHECK-NOT: nvvm.cp.async.bulk.shared.cluster.global
 // CHECK-COUNT-4: nvvm.tcgen05.cp
 // CHECK-NOT: nvvm.tcgen05.cp
-// CHECK: arith.constant -9223301530671579136 : i64
+// CHECK: arith.constant -9223301530671644672 : i64
 // CHECK: %[[WORD:.*]] = arith.constant 138413184 : i32
 // CHECK: nvvm.tcgen05.mma.block_scale %{{.*}}, %{{.*}}, %{{.*}}, %[[WORD]], %{{.*}}, %{{.*}}, %{{.*}} {
 // CHECK-SAME: blockScale = #nvvm.tcgen05_mma_block_scale<block16>
@@ -337,6 +337,7 @@ flamia.kernel @convert_mma_nvfp4(%x: memref<?x?x128xf4E2M1FN>, %s: memref<?x?x2x
 // is one addition with the scale's offset, and needs no upper end. Only the first arrival
 // after a write waits for it and makes it visible.
 // CHECK-LABEL: llvm.func @convert_quantize_operand
+// CHECK: arith.constant 2097151 : i32
 // CHECK: %[[FIELD:.*]] = arith.shrui %{{.*}}, %{{.*}} : i32
 // CHECK: %[[FINITE:.*]] = arith.cmpi ult
 // CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
