@@ -473,29 +473,24 @@ def ShareColumnsPass : Pass<"flamia-share-columns", "::flamia::KernelOp"> {
     Before:
 
     ```mlir
-    tcgen.role "vector" warps 4 {
-      scf.for %i = %c0 to %n step %c1 {
-        %slot = tcgen.wait %scores
-        %s = tcgen.read %buffer[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
-        tcgen.release %scores[%slot] by threads
-        %e = math.exp2 %s : tensor<128x128xf32>
-      }
+    scf.for %i = %c0 to %n step %c1 {
+      %slot = tcgen.wait %scores
+      %s = tcgen.read %buffer[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+      tcgen.release %scores[%slot] by threads
+      %e = math.exp2 %s : tensor<128x128xf32>
     }
     ```
 
-    After, where a slot of the channel is released by 8 instead of 4 arrivals:
+    After, in a role of 8 instead of 4 warps, where a slot of the channel is released by 8
+    arrivals and `%first` is 64 times `tcgen.group`:
 
     ```mlir
-    tcgen.role "vector" warps 8 {
-      %group = tcgen.group
-      %first = arith.muli %group, %c64 : index
-      %mine = tcgen.part %buffer from %first : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
-      scf.for %i = %c0 to %n step %c1 {
-        %slot = tcgen.wait %scores
-        %s = tcgen.read %mine[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32> -> tensor<128x64xf32>
-        tcgen.release %scores[%slot] by threads
-        %e = math.exp2 %s : tensor<128x64xf32>
-      }
+    %mine = tcgen.part %buffer from %first : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+    scf.for %i = %c0 to %n step %c1 {
+      %slot = tcgen.wait %scores
+      %s = tcgen.read %mine[%slot] : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32> -> tensor<128x64xf32>
+      tcgen.release %scores[%slot] by threads
+      %e = math.exp2 %s : tensor<128x64xf32>
     }
     ```
   }];
