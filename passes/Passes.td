@@ -484,7 +484,7 @@ def ShareColumnsPass : Pass<"flamia-share-columns", "::flamia::KernelOp"> {
     After, in a role of 8 instead of 4 warps, where a slot of the channel is released by 8
     arrivals and `%first` is 64 times `tcgen.group`:
 
-    ```mlir
+    ```text
     %mine = tcgen.part %buffer from %first : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
     scf.for %i = %c0 to %n step %c1 {
       %slot = tcgen.wait %scores
