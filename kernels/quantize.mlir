@@ -114,26 +114,26 @@ flamia.kernel @quantize_qkv(
     %plain = arith.extf %bf16 : tensor<128x?xbf16> to !tile
     %rotated = flamia.hadamard %plain : !tile
     %quantized = flamia.quantize %rotated : !tile -> !local
-    flamia.store_payload %quantized, %q_data[%row, %head, %c0] limit %end : !local, memref<?x?x?xf8E4M3FN>
-    flamia.store_scales %quantized, %q_scale[%scale_tile, %head] rows %rows along cols : !local, memref<?x?x512xf8E8M0FNU>
     scf.if %nvfp4 {
       %codes = flamia.quantize %rotated global_scale %q_global_scale : !tile -> !fp4
       flamia.store_payload %codes, %q_fp4[%row, %head, %c0] limit %end : !fp4, !codes
       flamia.store_scales %codes, %q_fp4_scale[%scale_tile, %head] rows %rows along cols : !fp4, !atoms
     }
+    flamia.store_payload %quantized, %q_data[%row, %head, %c0] limit %end : !local, memref<?x?x?xf8E4M3FN>
+    flamia.store_scales %quantized, %q_scale[%scale_tile, %head] rows %rows along cols : !local, memref<?x?x512xf8E8M0FNU>
   }
   scf.for %head = %first_kv_head to %end_kv_head step %c1 {
     %bf16 = flamia.load %k[%row, %head, %c0] limit %end : !input -> tensor<128x?xbf16>
     %plain = arith.extf %bf16 : tensor<128x?xbf16> to !tile
     %rotated = flamia.hadamard %plain : !tile
     %quantized = flamia.quantize %rotated : !tile -> !local
-    flamia.store_payload %quantized, %k_data[%row, %head, %c0] limit %end : !local, memref<?x?x?xf8E4M3FN>
-    flamia.store_scales %quantized, %k_scale[%scale_tile, %head] rows %rows along cols : !local, memref<?x?x512xf8E8M0FNU>
     scf.if %nvfp4 {
       %codes = flamia.quantize %rotated global_scale %k_global_scale : !tile -> !fp4
       flamia.store_payload %codes, %k_fp4[%row, %head, %c0] limit %end : !fp4, !codes
       flamia.store_scales %codes, %k_fp4_scale[%scale_tile, %head] rows %rows along cols : !fp4, !atoms
     }
+    flamia.store_payload %quantized, %k_data[%row, %head, %c0] limit %end : !local, memref<?x?x?xf8E4M3FN>
+    flamia.store_scales %quantized, %k_scale[%scale_tile, %head] rows %rows along cols : !local, memref<?x?x512xf8E8M0FNU>
   }
   scf.for %head = %first_kv_head to %end_kv_head step %c1 {
     %bf16 = flamia.load %v[%row, %head, %c0] limit %end : !input -> tensor<128x?xbf16>

@@ -262,16 +262,19 @@ private:
   llvm::SmallVector<Value> unpack(Value words, Type element);
   Value scaleOfByte(Value byte);
   Value inverseScaleOfByte(Value byte);
+  Value largestMagnitude(llvm::ArrayRef<Value> x, Value including = {});
   LogicalResult lowerQuantize(QuantizeOp op);
   LogicalResult lowerRoundLike(RoundLikeOp op);
 
   //===--- NVFP4: ConvertFlamiaToNVVMNvfp4.cpp ----------------------------===//
   LogicalResult lowerQuantizeNvfp4(QuantizeOp op, llvm::ArrayRef<Value> x);
   llvm::SmallVector<Value> nvfp4Scales(QuantizeOp op, llvm::ArrayRef<Value> x);
+  Value nvfp4Extremes(llvm::ArrayRef<Value> scaleWords, int64_t blocks);
   llvm::SmallVector<Value> nvfp4Words(QuantizeOp op, llvm::ArrayRef<Value> x,
-                                      llvm::ArrayRef<Value> scaleWords,
-                                      int64_t block);
-  Value nvfp4Word(llvm::ArrayRef<Value> x, Value divisor, Value perDivisor);
+                                      Value scaleWord, int64_t block,
+                                      bool mayBeExtreme);
+  llvm::SmallVector<Value> nvfp4WordsByAdding(llvm::ArrayRef<Value> x,
+                                              Value divisor, bool mayBeLarge);
 
   //===--- Exponentials by polynomial: ConvertFlamiaToNVVMExp2.cpp --------===//
   LogicalResult lowerExp2(Exp2Op op);
@@ -351,6 +354,7 @@ private:
   LogicalResult lowerRead(tcgen::ReadOp op);
   LogicalResult lowerReadMax(tcgen::ReadMaxOp op);
   void lowerAnyDiffers(tcgen::AnyDiffersOp op);
+  Value anyOfWarp(Value condition);
   LogicalResult lowerWrite(tcgen::WriteOp op);
   LogicalResult lowerWriteScales(tcgen::WriteScalesOp op);
   void emitFillScales(tcgen::FillScalesOp op);
@@ -387,9 +391,12 @@ private:
   Value drainParity;         ///< alloca
   mlir::scf::IfOp lastIssue; ///< of this role; what its elected lane issues
   /// Payloads that are rounded where they are stored: makes a block's words.
+  /// Where `isRare` (the same in the whole warp) does not hold, elements are
+  /// ordinary and take fewer instructions.
   struct Deferred {
-    std::function<llvm::SmallVector<Value>(int64_t block)> round;
+    std::function<llvm::SmallVector<Value>(int64_t block, bool isRare)> round;
     int64_t wordsOfBlock = 1;
+    Value isRare;
   };
   llvm::DenseMap<Value, Deferred> deferred;
   /// Payloads that are converted already, where their values are computed.

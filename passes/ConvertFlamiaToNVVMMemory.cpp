@@ -232,14 +232,15 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
   Value pointer = rowPointer(target, indices, rows);
   // Words of a payload that is rounded here are made in order, once each.
   auto late = deferred.find(op->getOperand(0));
+  bool isRare = false;
   SmallVector<Value> made;
   auto wordsOf = [&](int64_t first, int64_t count) {
     if (late == deferred.end() && made.empty())
       for (Value word : e.elements(value))
         made.push_back(e.bitcast(word, e.i32()));
     while (int64_t(made.size()) < first + count)
-      made.append(
-          late->second.round(int64_t(made.size()) / late->second.wordsOfBlock));
+      made.append(late->second.round(
+          int64_t(made.size()) / late->second.wordsOfBlock, isRare));
     return SmallVector<Value>(ArrayRef(made).slice(first, count));
   };
   auto storeOne = [&](Value stored, int64_t offset, int64_t align) {
@@ -273,16 +274,32 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
       storeColumn(col, e.op<arith::TruncIOp>(narrow, part));
     }
   };
-  if (span && !check && width == 16 && stagingOffset >= 0) {
-    storeStaged(target, indices, wordsOf, cols * bits / 8, span, limit);
+  auto storeTile = [&, width = width, check = check] {
+    if (span && !check && width == 16 && stagingOffset >= 0)
+      return storeStaged(target, indices, wordsOf, cols * bits / 8, span,
+                         limit);
+    Value inRange = rowInRange(target, indices, rows, limit);
+    if (rows == 1) { // the same in all threads: one of them writes
+      Value first = e.cmp(arith::CmpIPredicate::eq, row, e.c32(0));
+      inRange = inRange ? e.andi(inRange, first) : first;
+    }
+    e.ifThen(inRange, storeRow);
+  };
+  if (late == deferred.end()) {
+    storeTile();
     return success();
   }
-  Value inRange = rowInRange(target, indices, rows, limit);
-  if (rows == 1) { // the same in all threads: one of them writes
-    Value first = e.cmp(arith::CmpIPredicate::eq, row, e.c32(0));
-    inRange = inRange ? e.andi(inRange, first) : first;
-  }
-  e.ifThen(inRange, storeRow);
+  auto storeIf = [&](bool rare) {
+    return [&, rare]() -> Values {
+      isRare = rare;
+      made.clear();
+      storeTile();
+      return {};
+    };
+  };
+  Value condition = e.op<LLVM::ExpectOp>(
+      late->second.isRare, e.op<arith::ConstantOp>(e.b.getBoolAttr(false)));
+  e.ifElse(condition, storeIf(true), storeIf(false));
   return success();
 }
 

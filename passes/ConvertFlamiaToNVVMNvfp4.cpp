@@ -3,9 +3,10 @@
 // Rows of f32 to f4E2M1FN by f8E4M3FN, bit for bit as lib/Numerics divides:
 // s = ue4m3(amax / 6 / g), code = e2m1(x / (s * g)).
 //
-// Divisions are a product with the reciprocal and one step that adds what is
-// missing. Where only the rounding of the quotient to E2M1 or UE4M3 counts,
-// that is exact for all 2^23 significands of the divisor, and for whatever the
+// Scales are divided by a product with the reciprocal and one step that adds
+// what is missing; elements, by products with both parts of a reciprocal in two
+// floats. Where only the rounding of the quotient to E2M1 or UE4M3 counts, both
+// are exact for all 2^23 significands of the divisor, and for whatever the
 // hardware's approximation of the reciprocal is within its bound of one ulp
 // (test/Unit/Numerics/QuotientTest.cpp tries them all).
 //
@@ -17,6 +18,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include <limits>
+#include <memory>
 
 using namespace mlir;
 using namespace flamia;
@@ -35,6 +37,25 @@ static Value reciprocal(Emitter &e, Value y) {
                   result);
 }
 
+/// 1 / y as high + low, for y from 2^-48 to 2^48. low is not negative, so that
+/// -0 / y is -0.
+static std::pair<Value, Value> reciprocalPair(Emitter &e, Value y) {
+  auto restOf = [&](Value r) -> Value {
+    return e.op<math::FmaOp>(e.op<arith::NegFOp>(r), y, e.cF32(1));
+  };
+  Value first = e.callIntrinsic("llvm.nvvm.rcp.approx.ftz.f", e.f32(), {y});
+  Value high = e.callIntrinsic("llvm.nvvm.fma.rm.f", e.f32(),
+                               {restOf(first), first, first});
+  Value low = e.op<arith::MulFOp>(restOf(high), high);
+  // A significand of ones: 2^-k + 2^-(k+24) + 2^-(k+48), and the last counts.
+  Value ones = e.c32(0x7FFFFF);
+  Value isOnes = e.cmp(arith::CmpIPredicate::eq,
+                       e.andi(e.bitcast(y, e.i32()), ones), ones);
+  Value more =
+      e.add(e.bitcast(low, e.i32()), e.op<arith::ExtUIOp>(e.i32(), isOnes));
+  return {high, e.bitcast(more, e.f32())};
+}
+
 /// x / y from r = 1 / y. Neither may be so small or large that a step
 /// leaves the range of normal floats, where the quotient's rounding counts.
 static Value quotient(Emitter &e, Value x, Value y, Value r) {
@@ -42,6 +63,11 @@ static Value quotient(Emitter &e, Value x, Value y, Value r) {
   // With these signs -0 / y is -0.
   Value excess = e.op<math::FmaOp>(first, y, e.op<arith::NegFOp>(x));
   return e.op<math::FmaOp>(e.op<arith::NegFOp>(excess), r, first);
+}
+
+/// x / y from both parts of 1 / y. Where x is large enough for infinity, that.
+static Value quotient(Emitter &e, Value x, std::pair<Value, Value> r) {
+  return e.op<math::FmaOp>(x, r.first, e.op<arith::MulFOp>(x, r.second));
 }
 
 /// Words of scale bytes, four blocks each; the rest of the last one is 0.
@@ -55,14 +81,10 @@ SmallVector<Value> KernelLowering::nvfp4Scales(QuantizeOp op,
   Value most = e.op<arith::MulFOp>(g, e.cF32(512));
   SmallVector<Value> scales;
   for (int64_t block = 0; block < type.getCols() / blockCols; ++block) {
-    Value amax;
-    for (Value value : x.slice(block * blockCols, blockCols)) {
-      Value magnitude = e.op<math::AbsFOp>(value);
-      amax = amax ? e.op<LLVM::MaximumOp>(amax, magnitude) : magnitude;
-    }
+    Value amax = largestMagnitude(x.slice(block * blockCols, blockCols));
     Value sixth = quotient(e, amax, e.cF32(6), e.cF32(1.0f / 6.0f));
     // Beyond 464 g it saturates, and must not become infinite here.
-    Value scale = quotient(e, e.op<arith::MinNumFOp>(sixth, most), g, perG);
+    Value scale = quotient(e, e.op<LLVM::MinNumOp>(sixth, most), g, perG);
     // False for NaN and infinity, whose byte is that of NaN.
     Value isFinite =
         e.op<arith::CmpFOp>(arith::CmpFPredicate::OLE, amax,
@@ -75,94 +97,125 @@ SmallVector<Value> KernelLowering::nvfp4Scales(QuantizeOp op,
   return e.elements(pack(scales, type.getScaleType()));
 }
 
+/// Not 0 where the row has a block whose scale is 0, NaN, saturated or rounded
+/// to a subnormal number, from words of scale bytes.
+Value KernelLowering::nvfp4Extremes(ArrayRef<Value> scaleWords,
+                                    int64_t blocks) {
+  Value ordinary;
+  for (auto [index, word] : llvm::enumerate(scaleWords)) {
+    // Bytes from 0x08 to 0x7D: these sums do not carry into the next byte.
+    Value notSmall = e.addC(e.andi(word, e.c32(0x78787878)), 0x78787878);
+    Value isLarge = e.addC(word, 0x02020202);
+    int64_t used = std::min<int64_t>(blocks - 4 * int64_t(index), 4);
+    Value others =
+        e.c32(used == 4 ? 0 : int64_t(int32_t(0x80808080u << 8 * used)));
+    Value word8 = e.ori(
+        e.andi(notSmall, e.xori(isLarge, e.c32(int32_t(0x80808080)))), others);
+    ordinary = ordinary ? e.andi(ordinary, word8) : word8;
+  }
+  Value high = e.c32(int32_t(0x80808080));
+  return e.xori(e.andi(ordinary, high), high);
+}
+
 /// The words (8 elements each) of block `block`, from its row's elements and
-/// words of scales.
+/// its word of scales. Without `mayBeExtreme` its scale is an ordinary number.
 SmallVector<Value> KernelLowering::nvfp4Words(QuantizeOp op, ArrayRef<Value> x,
-                                              ArrayRef<Value> scaleWords,
-                                              int64_t block) {
+                                              Value scaleWord, int64_t block,
+                                              bool mayBeExtreme) {
   ScaledType type = op.getResult().getType();
   int64_t blockCols = type.getBlockCols();
-  Value scale = unpack(scaleWords[block / 4], type.getScaleType())[block % 4];
-  Value isUsed = e.op<arith::CmpFOp>(arith::CmpFPredicate::OGT, scale,
-                                     e.cF32(0)); // neither 0 nor NaN
-  Value divisor = e.select(
-      isUsed, e.op<arith::MulFOp>(scale, get(op.getGlobalScale())), e.cF32(1));
-  Value perDivisor = reciprocal(e, divisor);
-
-  // Magnitudes beyond 6 saturate. They are below 7 where the scale is rounded
-  // to a normal number and not saturated, and the conversions need no help.
-  SmallVector<Value> part(x.slice(block * blockCols, blockCols));
-  auto compare = [&](arith::CmpFPredicate predicate, float bound) {
-    return e.op<arith::CmpFOp>(predicate, scale, e.cF32(bound));
-  };
-  Value isCoarse = e.ori(compare(arith::CmpFPredicate::OGE, 448),
-                         compare(arith::CmpFPredicate::OLT, 0x1p-6f));
-  Values clamped = e.ifElse(
-      isCoarse,
-      [&] {
-        Value high = e.op<arith::MulFOp>(divisor, e.cF32(6));
-        Value low = e.op<arith::NegFOp>(high);
-        Values result;
-        for (Value value : part)
-          result.push_back(
-              e.op<arith::MaxNumFOp>(e.op<arith::MinNumFOp>(value, high), low));
-        return result;
-      },
-      [&] { return Values(part.begin(), part.end()); });
-
+  Value scale = unpack(e.vectorOf(scaleWord), type.getScaleType())[block % 4];
+  Value divisor = e.op<arith::MulFOp>(scale, get(op.getGlobalScale())), isUsed;
+  if (mayBeExtreme) {
+    isUsed = e.op<arith::CmpFOp>(arith::CmpFPredicate::OGT, scale,
+                                 e.cF32(0)); // neither 0 nor NaN
+    divisor = e.select(isUsed, divisor, e.cF32(1));
+  }
+  ArrayRef<Value> part = x.slice(block * blockCols, blockCols);
   SmallVector<Value> words;
-  for (size_t first = 0; first < clamped.size(); first += 8)
-    words.push_back(e.select(
-        isUsed,
-        nvfp4Word(ArrayRef(clamped).slice(first, 8), divisor, perDivisor),
-        e.c32(0)));
+  if (arch == "sm_90") {
+    words = nvfp4WordsByAdding(part, divisor, mayBeExtreme);
+  } else {
+    auto reciprocal = reciprocalPair(e, divisor);
+    for (int64_t first = 0; first < blockCols; first += 8) {
+      SmallVector<Value> bytes;
+      for (int64_t i = first; i < first + 8; i += 2)
+        bytes.push_back(e.op<NVVM::ConvertF32x2ToF4x2Op>(
+            e.b.getI8Type(), quotient(e, part[i + 1], reciprocal),
+            quotient(e, part[i], reciprocal), e.b.getBoolAttr(false),
+            TypeAttr::get(e.b.getType<Float4E2M1FNType>())));
+      words.push_back(e.op<LLVM::BitcastOp>(e.i32(), e.vectorOf(bytes)));
+    }
+  }
+  if (isUsed)
+    for (Value &word : words)
+      word = e.select(isUsed, word, e.c32(0));
   return words;
 }
 
-/// Eight quotients x / divisor below 7 as E2M1.
-Value KernelLowering::nvfp4Word(ArrayRef<Value> x, Value divisor,
-                                Value perDivisor) {
-  if (arch != "sm_90") {
-    SmallVector<Value> bytes;
-    for (size_t i = 0; i < 8; i += 2)
-      bytes.push_back(e.op<NVVM::ConvertF32x2ToF4x2Op>(
-          e.b.getI8Type(), quotient(e, x[i + 1], divisor, perDivisor),
-          quotient(e, x[i], divisor, perDivisor), e.b.getBoolAttr(false),
-          TypeAttr::get(e.b.getType<Float4E2M1FNType>())));
-    return e.op<LLVM::BitcastOp>(e.i32(), e.vectorOf(bytes));
-  }
-  // Without an instruction: quotients times 2^-6, where E2M1 and E4M3 are
-  // subnormal alike, rounded to E2M1 by adding and subtracting 1.5 * 2^22 times
-  // their power of two (ulp: half a power, 2^-7 at least). Then the E4M3 code
-  // is 4 times that of E2M1. The sign is that of x, so that -0 stays.
-  Value large = e.op<arith::MulFOp>(divisor, e.cF32(64));
-  Value perLarge = e.op<arith::MulFOp>(perDivisor, e.cF32(0x1p-6f));
-  Type code = e.b.getType<Float8E4M3FNType>();
-  auto roundToE2M1 = [&](Value value) {
-    Value q = quotient(e, value, large, perLarge);
+/// The words of x / divisor as E2M1 without the instruction.
+///
+/// Quotients times 2^-6, where E2M1 and E4M3 are subnormal alike, are rounded
+/// to E2M1 by adding and subtracting 1.5 * 2^22 times their power of two (ulp:
+/// half a power, 2^-7 at least). Then the E4M3 code is 4 times that of E2M1.
+/// The sign is that of x, so that -0 stays. Quotients are below 7, unless
+/// `mayBeLarge`.
+SmallVector<Value> KernelLowering::nvfp4WordsByAdding(ArrayRef<Value> x,
+                                                      Value divisor,
+                                                      bool mayBeLarge) {
+  auto reciprocal = reciprocalPair(e, e.op<arith::MulFOp>(divisor, e.cF32(64)));
+  auto round = [&](Value value) -> Value {
+    Value q = quotient(e, value, reciprocal);
     Value power =
         e.bitcast(e.andi(e.bitcast(q, e.i32()), e.c32(0x7F800000)), e.f32());
-    power = e.op<arith::MaxNumFOp>(power, e.cF32(0x1p-6f));
+    power = e.op<LLVM::MaxNumOp>(power, e.cF32(0x1p-6f));
     Value sum = e.op<math::FmaOp>(power, e.cF32(0x1.8p22f), q);
     return e.op<math::FmaOp>(power, e.cF32(-0x1.8p22f), sum);
   };
   // Every second element, in one word.
-  auto wordFrom = [&](size_t first, bool isRounded) {
+  Type code = e.b.getType<Float8E4M3FNType>();
+  auto wordFrom = [&](size_t first, size_t end,
+                      llvm::function_ref<Value(Value)> change) {
     SmallVector<Value> part;
-    for (size_t i = first; i < 8; i += 2)
-      part.push_back(isRounded ? roundToE2M1(x[i]) : x[i]);
+    for (size_t i = first; i < end; i += 2)
+      part.push_back(change(x[i]));
     return e.elements(pack(part, code))[0];
+  };
+  auto signsFrom = [&](size_t first, size_t end) -> Value {
+    // What both versions compute alike LLVM takes in front of the branch, and
+    // keeps. So one reads the opposite signs.
+    if (!mayBeLarge)
+      return wordFrom(first, end, [](Value value) { return value; });
+    Value word = wordFrom(first, end, [&](Value value) -> Value {
+      return e.op<arith::NegFOp>(value);
+    });
+    return e.xori(word, e.c32(-1));
+  };
+  auto codesFrom = [&](size_t first, size_t end) -> Value {
+    Value word = wordFrom(first, end, round);
+    if (!mayBeLarge)
+      return word;
+    // Codes that are too large, that of NaN from infinity too, become that of
+    // 6.
+    Value isLarge =
+        e.andi(e.ori(e.shr(word, 5), e.shr(word, 6)), e.c32(0x01010101));
+    return e.ori(word, e.mulC(isLarge, 0x1C));
   };
   auto bits = [&](Value value, int64_t mask) {
     return e.andi(value, e.c32(int64_t(int32_t(mask))));
   };
-  Value even = wordFrom(0, true), odd = wordFrom(1, true);
-  Value evenSign = wordFrom(0, false), oddSign = wordFrom(1, false);
-  Value codes =
-      e.ori(bits(e.shr(even, 2), 0x07070707), bits(e.shl(odd, 2), 0x70707070));
-  Value signs =
-      e.ori(bits(e.shr(evenSign, 4), 0x08080808), bits(oddSign, 0x80808080));
-  return e.ori(codes, signs);
+  SmallVector<Value> words;
+  for (size_t first = 0, end = 8; first < x.size(); first = end, end += 8) {
+    Value even = codesFrom(first, end), odd = codesFrom(first + 1, end);
+    Value evenSign = signsFrom(first, end);
+    Value oddSign = signsFrom(first + 1, end);
+    Value codes = e.ori(bits(e.shr(even, 2), 0x07070707),
+                        bits(e.shl(odd, 2), 0x70707070));
+    Value signs =
+        e.ori(bits(e.shr(evenSign, 4), 0x08080808), bits(oddSign, 0x80808080));
+    words.push_back(e.ori(codes, signs));
+  }
+  return words;
 }
 
 LogicalResult KernelLowering::lowerQuantizeNvfp4(QuantizeOp op,
@@ -172,21 +225,33 @@ LogicalResult KernelLowering::lowerQuantizeNvfp4(QuantizeOp op,
     return unsupported(op, "expected scale blocks of one row, but got ")
            << type.getBlockRows() << " rows";
   SmallVector<Value> scaleWords = e.inPlace(nvfp4Scales(op, x));
+  int64_t blocks = type.getCols() / type.getBlockCols();
   SmallVector<Value> bytes, words;
-  for (int64_t block = 0; block < type.getCols() / type.getBlockCols(); ++block)
+  for (int64_t block = 0; block < blocks; ++block)
     bytes.push_back(
         e.andi(e.shr(scaleWords[block / 4], 8 * (block % 4)), e.c32(255)));
-  auto round = [this, op, row = SmallVector<Value>(x),
-                scaleWords](int64_t block) {
-    return nvfp4Words(op, row, scaleWords, block);
+  Value extremes = nvfp4Extremes(scaleWords, blocks);
+  // Where there are none, a block's scale pretends to need the word before it:
+  // ptxas would work on more blocks at once than registers hold.
+  auto before = std::make_shared<Value>();
+  auto round = [this, op, row = SmallVector<Value>(x), scaleWords, extremes,
+                before](int64_t block, bool isRare) {
+    Value scaleWord = scaleWords[block / 4];
+    if (block > 0 && !isRare)
+      scaleWord = e.ori(scaleWord, e.andi(*before, extremes));
+    SmallVector<Value> words = nvfp4Words(op, row, scaleWord, block, isRare);
+    *before = words.front();
+    return words;
   };
   if (roundsWhereStored(op)) {
-    deferred[op.getResult()] = {round, type.getBlockCols() / 8};
+    deferred[op.getResult()] = {
+        round, type.getBlockCols() / 8,
+        anyOfWarp(e.cmp(arith::CmpIPredicate::ne, extremes, e.c32(0)))};
     values[op.getResult()] = {Value(), e.vectorOf(bytes)};
     return success();
   }
-  for (size_t block = 0; block < bytes.size(); ++block)
-    words.append(round(int64_t(block)));
+  for (int64_t block = 0; block < blocks; ++block)
+    words.append(round(block, /*isRare=*/true));
   values[op.getResult()] = {e.vectorOf(e.inPlace(words)), e.vectorOf(bytes)};
   return success();
 }

@@ -114,6 +114,23 @@ static bool isOnlyMultiplied(Value scaled) {
   });
 }
 
+/// The largest magnitude, NaN if any element is NaN. The maxima of 16 elements
+/// each are what a quantizer to NVFP4 of the same row needs too.
+Value KernelLowering::largestMagnitude(ArrayRef<Value> x, Value including) {
+  constexpr size_t kGroup = 16;
+  auto larger = [&](Value a, Value b) {
+    return a ? e.op<LLVM::MaximumOp>(a, b) : b;
+  };
+  Value all;
+  for (size_t first = 0; first < x.size(); first += kGroup) {
+    Value largest;
+    for (Value value : x.slice(first, std::min(kGroup, x.size() - first)))
+      largest = larger(largest, e.op<math::AbsFOp>(value));
+    all = larger(all, largest);
+  }
+  return including ? larger(all, e.op<math::AbsFOp>(including)) : all;
+}
+
 LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   auto type = cast<ScaledType>(op.getType());
   int64_t blockRows = type.getBlockRows(), blockCols = type.getBlockCols();
@@ -179,7 +196,8 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
         value = e.op<arith::MulFOp>(value, factor);
     }
     Value packed = e.elements(pack(part, type.getElementType()))[0];
-    return keepsPayload ? packed : e.select(isFinite, packed, e.c32(0));
+    return keepsPayload || !isFinite ? packed
+                                     : e.select(isFinite, packed, e.c32(0));
   };
   bool isDeferred = roundsWhereStored(op);
   int64_t zeroByte = blockRows == 1 ? 0 : 127;
@@ -187,14 +205,7 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     ArrayRef<Value> part(&x[block * blockCols], blockCols);
     // The larger magnitude and NaN before all, in one instruction. Magnitudes
     // order like their bits, NaN above infinity above all others.
-    Value largest;
-    auto addMagnitude = [&](Value value) {
-      Value magnitude = e.op<math::AbsFOp>(value);
-      largest = largest ? e.op<LLVM::MaximumOp>(largest, magnitude) : magnitude;
-    };
-    llvm::for_each(part, addMagnitude);
-    if (including)
-      addMagnitude(including);
+    Value largest = largestMagnitude(part, including);
     Value amax = e.bitcast(largest, e.i32());
     if (blockRows == 32)
       amax =
@@ -231,12 +242,17 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     bytes.push_back(shiftByte(byte, offset, isFinite, shift, shiftBy));
   }
   if (isDeferred) {
-    auto round = [=](int64_t word) {
+    auto round = [=](int64_t word, bool isRare) {
       int64_t block = 4 * word / blockCols;
       return SmallVector<Value>{
-          roundWord(x, factors[block], finite[block], word)};
+          roundWord(x, factors[block], isRare ? finite[block] : Value(), word)};
     };
-    deferred[op.getResult()] = {round, /*wordsOfBlock=*/1};
+    Value allFinite = finite.front();
+    for (Value isFinite : llvm::drop_begin(finite))
+      allFinite = e.andi(allFinite, isFinite);
+    Value one = e.op<arith::ConstantOp>(e.b.getBoolAttr(true));
+    deferred[op.getResult()] = {round, /*wordsOfBlock=*/1,
+                                anyOfWarp(e.xori(allFinite, one))};
     values[op.getResult()] = {Value(), e.vectorOf(bytes)};
     return success();
   }

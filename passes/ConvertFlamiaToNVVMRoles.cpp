@@ -96,8 +96,12 @@ void KernelLowering::lowerAnyDiffers(tcgen::AnyDiffersOp op) {
   Value constant = e.op<arith::ConstantOp>(op.getValueAttr());
   Value differs = e.op<arith::CmpFOp>(arith::CmpFPredicate::UNE,
                                       get(op.getRow()), constant);
-  set(op.getResult(), e.op<NVVM::VoteSyncOp>(e.i1(), e.c32(-1), differs,
-                                             NVVM::VoteSyncKind::any));
+  set(op.getResult(), anyOfWarp(differs));
+}
+
+Value KernelLowering::anyOfWarp(Value condition) {
+  return e.op<NVVM::VoteSyncOp>(e.i1(), e.c32(-1), condition,
+                                NVVM::VoteSyncKind::any);
 }
 
 /// LLVM 22 has no intrinsic for tcgen05.ld.red.

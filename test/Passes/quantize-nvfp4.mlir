@@ -6,13 +6,22 @@
 
 // Two scales in one conversion, packed words of scales; each block's quotients where they
 // are stored, by the instruction where there is one, else rounded by two additions and
-// packed by way of E4M3. Padding rows have scale byte 0.
+// packed by way of E4M3. Only a warp with an extreme scale takes the version with selects.
+// Padding rows have scale byte 0.
 // CHECK-LABEL: llvm.func @nvfp4
 // CHECK: llvm.call_intrinsic "llvm.nvvm.rcp.approx.ftz.f"
 // CHECK-COUNT-2: llvm.intr.maximum
 // CHECK: nvvm.convert.f32x2.to.f8x2
-// CHECK: scf.if
+// CHECK: %[[ANY:.*]] = nvvm.vote.sync any
+// CHECK: %[[RARE:.*]] = llvm.intr.expect %[[ANY]], %{{.*}} : i1
+// CHECK: scf.if %[[RARE]] {
 // CHECK-COUNT-16: nvvm.convert.f32x2.to.f4x2
+// CHECK: arith.select
+// CHECK: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK: } else {
+// CHECK-NOT: arith.select
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f4x2
+// CHECK-NOT: arith.select
 // CHECK: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK: arith.cmpi slt
 // CHECK: %[[ZERO:.*]] = arith.constant 0 : i32

@@ -1,8 +1,9 @@
 //===- QuotientTest.cpp - Divisions as the kernels make them --------------===//
 //
-// The kernels divide by a product with the reciprocal and one step
+// The kernels divide scales by a product with the reciprocal and one step, and
+// elements by products with both parts of a reciprocal in two floats
 // (passes/ConvertFlamiaToNVVMNvfp4.cpp), where only the rounding of the
-// quotient to E2M1 or UE4M3 counts, and on sm_90 round to E2M1 by additions.
+// quotient to UE4M3 or E2M1 counts, and on sm_90 round to E2M1 by additions.
 // Tried here for every significand of the divisor, at every place where the
 // rounding changes, from every start that the approximate reciprocal may give;
 // and for every quotient.
@@ -14,6 +15,7 @@
 
 #include "gtest/gtest.h"
 
+#include <cfenv>
 #include <cmath>
 
 using namespace flamia::numerics;
@@ -31,6 +33,32 @@ float reciprocal(float y, int ulps, bool mendsOnes = true) {
 float quotient(float x, float y, float r) {
   float first = x * r;
   return std::fma(-std::fma(first, y, -x), r, first);
+}
+
+/// a * b + c rounded down.
+float fmaDown(float a, float b, float c) {
+  // Not to be computed before or after.
+  volatile float x = a, y = b, z = c;
+  std::fesetround(FE_DOWNWARD);
+  volatile float result = std::fma(float(x), float(y), float(z));
+  std::fesetround(FE_TONEAREST);
+  return result;
+}
+
+/// The reciprocal as a float not above it and the rest, from an approximation
+/// that is `ulps` off the rounded one.
+std::pair<float, float> reciprocalPair(float y, int ulps,
+                                       bool mendsOnes = true) {
+  float first = floatOf(bitsOf(1.0f / y) + uint32_t(ulps));
+  auto restOf = [=](float r) { return std::fma(-r, y, 1.0f); };
+  float high = fmaDown(restOf(first), first, first);
+  bool isOnes = (bitsOf(y) & 0x7FFFFF) == 0x7FFFFF;
+  float low = restOf(high) * high;
+  return {high, floatOf(bitsOf(low) + (isOnes && mendsOnes))};
+}
+
+float quotient(float x, std::pair<float, float> r) {
+  return std::fma(x, r.first, x * r.second);
 }
 
 /// Quotients on the wrong side of a threshold, among the dividends beside
@@ -60,12 +88,50 @@ uint64_t countWrong(int firstSixteenth, int step, Divide divide) {
 
 TEST(Quotient, RoundsToE2M1AsADivision) {
   // 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5: significands of 16, 20, 24, 28 / 16.
-  EXPECT_EQ(countWrong(16, 4,
+  // rcp.approx is within one ulp.
+  for (int ulps : {-1, 0, 1})
+    EXPECT_EQ(countWrong(16, 4,
+                         [=](float y) {
+                           auto r = reciprocalPair(y, ulps);
+                           return [=](float x) { return quotient(x, r); };
+                         }),
+              0u)
+        << ulps;
+  // The control: without the exception for a significand of ones.
+  EXPECT_GT(countWrong(16, 4,
                        [](float y) {
-                         float r = reciprocal(y, 0);
-                         return [=](float x) { return quotient(x, y, r); };
+                         auto r = reciprocalPair(y, 0, false);
+                         return [=](float x) { return quotient(x, r); };
                        }),
             0u);
+}
+
+TEST(Quotient, TheRestIsNeverNegative) {
+  // So that the quotient of -0 is -0.
+  uint64_t wrong = 0;
+  for (uint32_t m = 0; m < 1u << 23; ++m)
+    for (int ulps : {-1, 0, 1}) {
+      float y = floatOf(0x3F800000u | m);
+      auto r = reciprocalPair(y, ulps);
+      wrong += !(r.second >= 0) || bitsOf(quotient(-0.0f, r)) != 0x80000000u ||
+               bitsOf(quotient(0.0f, r)) != 0;
+    }
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(Quotient, IsInfiniteAtMost) {
+  // Not NaN: what saturates follows.
+  for (float y : {0x1p-41f, 0x1.fffffep-41f, 0x1.8p-20f, 3.0f}) {
+    auto r = reciprocalPair(y, 0);
+    for (float x : {0x1.fffffep127f, 0x1p127f, 0x1p100f})
+      for (float value : {x, -x}) {
+        float exact = value / y, got = quotient(value, r);
+        EXPECT_TRUE(got == exact ||
+                    (std::fabs(exact) > 7.0f && std::fabs(got) > 7.0f &&
+                     std::signbit(got) == std::signbit(exact)))
+            << value << " / " << y << ": " << got;
+      }
+  }
 }
 
 TEST(Quotient, RoundsToUE4M3AsADivision) {
@@ -133,18 +199,24 @@ TEST(Quotient, SixthIsExact) {
 }
 
 TEST(Quotient, AdditionsRoundToE2M1) {
-  // Every float below 7, from where the code may not be 0. The kernel's
-  // quotient is 2^-6 of it, which moves every exponent alike.
+  // Every float up to 64, from where the code may not be 0, and many above. The
+  // kernel's quotient is 2^-6 of it, which moves every exponent alike.
   auto check = [](float value) {
     float q = value * 0x1p-6f;
     float power = std::fmax(floatOf(bitsOf(q) & 0x7F800000u), 0x1p-6f);
     float rounded = std::fma(power, -0x1.8p22f, std::fma(power, 0x1.8p22f, q));
     uint8_t byte = floatToE4M3(rounded);
-    return uint8_t((byte & 0x7F) >> 2 | (byte & 3) << 6);
+    // Codes that are too large become that of 6.
+    uint8_t isLarge = (byte >> 5 | byte >> 6) & 1;
+    byte = uint8_t(byte | isLarge * 0x1C);
+    return uint8_t((byte >> 2 & 7) | (isLarge ? 0 : (byte & 3) << 6));
   };
-  for (uint32_t bits = bitsOf(0x1p-3f); bits < bitsOf(7.0f); ++bits)
+  for (uint32_t bits = bitsOf(0x1p-3f); bits < bitsOf(64.0f); ++bits)
     ASSERT_EQ(check(floatOf(bits)), floatToE2M1(floatOf(bits)) & 7)
         << floatOf(bits);
+  for (uint32_t bits = bitsOf(64.0f); bits <= bitsOf(INFINITY); bits += 4099)
+    ASSERT_EQ(check(floatOf(bits)), 7) << floatOf(bits);
+  EXPECT_EQ(check(INFINITY), 7);
   for (float small : {0.0f, 0x1p-149f, 0x1p-60f, 0x1p-4f})
     EXPECT_EQ(check(small), 0);
 }
