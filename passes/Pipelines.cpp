@@ -14,6 +14,7 @@
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -102,6 +103,8 @@ void flamia::buildLLVMPipeline(OpPassManager &manager,
   ConvertFlamiaToNVVMPassOptions convert;
   convert.arch = options.arch;
   manager.addPass(createConvertFlamiaToNVVMPass(convert));
+  if (options.optLevel > 0)
+    manager.addNestedPass<LLVM::LLVMFuncOp>(createMergeLoopsPass());
   manager.addPass(arith::createArithExpandOpsPass());
   manager.addPass(createSCFToControlFlowPass());
   manager.addPass(createConvertVectorToLLVMPass());

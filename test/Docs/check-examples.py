@@ -26,7 +26,7 @@ def parse(text):
 
 def check(snippet):
     """None if the snippet is valid, else the parser's message."""
-    whole = re.match(r"\s*(//.*\n\s*)*(module|flamia\.kernel|func\.func|![a-z]+ =|#[a-z]+ =)", snippet)
+    whole = re.match(r"\s*(//.*\n\s*)*(module|flamia\.kernel|func\.func|llvm\.func|![a-z]+ =|#[a-z]+ =)", snippet)
     if whole:
         code, message = parse(snippet)
         return message if code else None
