@@ -52,13 +52,18 @@ flamia.kernel @attention_bwd_prep(
   %st = arith.addi %scale_base, %tile : index
   %st1 = arith.addi %st, %c1 : index
 
-  // dO' = dO / l. A dLSE counts in the scale where it is 2^40 times larger, so that D' stays
-  // in range.
+  // Together, so that they arrive while the tiles do.
   %l_in = flamia.load %l[%row, %head] limit %end : !vector -> !row
+  %dlse_in = flamia.load %dlse[%row, %head] limit %end : !vector -> !row
+  %kappa_in = flamia.load %kappa[%row, %head] limit %end : !vector -> !row
+  %m_in = flamia.load %m[%row, %head] limit %end : !vector -> !row
+  %eq = flamia.load_exponents %q_scale[%st, %head] : !scale -> !row
+
+  // dO' = dO / l. A dLSE counts in the scale where it is 2^40 times larger, so that D' stays
+  // in range. Rows past the document's end are zero, with l.
   %inverse = arith.divf %one, %l_in : !row
   %no_key = arith.cmpf oeq, %l_in, %none : !row
   %r_in = arith.select %no_key, %none, %inverse : tensor<128x1xi1>, !row
-  %dlse_in = flamia.load %dlse[%row, %head] limit %end : !vector -> !row
   %dlse_r = arith.mulf %dlse_in, %r_in : !row
   %u = arith.select %has_dlse, %dlse_r, %none : !row
   %u_share = arith.mulf %u, %share : !row
@@ -66,7 +71,7 @@ flamia.kernel @attention_bwd_prep(
   %do_in = arith.extf %do_bf16 : tensor<128x?xbf16> to !tile
   %rs = flamia.broadcast %r_in : !row -> !tile
   %do_r = arith.mulf %do_in, %rs : !tile
-  %do8 = flamia.quantize %do_r rows %rows including(%u_share : !row) : !tile -> !local
+  %do8 = flamia.quantize %do_r including(%u_share : !row) : !tile -> !local
   flamia.store_payload %do8, %do_data[%row, %head, %c0] limit %end : !local, memref<?x?x?xf8E4M3FN>
   flamia.store_scales %do8, %do_scale[%st, %head] rows %rows along cols : !local, !scale
   flamia.store %r_in, %r[%row, %head] limit %end : !row, !vector
@@ -74,7 +79,6 @@ flamia.kernel @attention_bwd_prep(
   // D' from the operands that dP' has: the payload (dp, in units of 2^eO) and dO r (dd).
   %o_bf16 = flamia.load %o[%row, %head, %c0] limit %end : !bf16 -> tensor<128x?xbf16>
   %o_in = arith.extf %o_bf16 : tensor<128x?xbf16> to !tile
-  %kappa_in = flamia.load %kappa[%row, %head] limit %end : !vector -> !row
   %payload = flamia.payload %do8 : !local -> !tile
   %products8 = arith.mulf %payload, %o_in : !tile
   %sum8 = flamia.reduce sum %products8 : !tile -> !row
@@ -95,7 +99,6 @@ flamia.kernel @attention_bwd_prep(
   flamia.store %dd, %d_diagonal[%row, %head] limit %end : !row, !vector
 
   // Scale bytes with folded exponents.
-  %eq = flamia.load_exponents %q_scale[%st, %head] : !scale -> !row
   %eq_max = flamia.reduce_rows max %eq by 128 rows %rows : !row
   %eq_hat = arith.subf %eq, %eq_max : !row
   %eb = flamia.reduce_rows max %eo by 32 rows %rows : !row
@@ -104,7 +107,6 @@ flamia.kernel @attention_bwd_prep(
   flamia.store %eq_max, %q_exponent[%st, %head] limit %st1 : !row, !vector
 
   // Vectors of the tile with folded exponents. Rows past the document's end have l = 0.
-  %m_in = flamia.load %m[%row, %head] limit %end : !vector -> !row
   %plain = arith.subf %eight, %m_in : !row
   %eo_hat = arith.subf %eo, %eb : !row
   %eight_hat = arith.addf %eight, %eo_hat : !row

@@ -11,6 +11,7 @@
 #include "passes/Roles/TileUses.h"
 #include "passes/Staging.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -54,6 +55,28 @@ bool flamia::roundsWhereStored(QuantizeOp op) {
            return isa<StorePayloadOp, StoreScalesOp>(user) &&
                   user->getBlock() == op->getBlock();
          });
+}
+
+bool flamia::multipliesWhereRounded(QuantizeOp op) {
+  auto isProduct = [](Value tile) {
+    auto product = tile.getDefiningOp<arith::MulFOp>();
+    return product && product->hasOneUse() &&
+           product.getLhs().getDefiningOp<arith::ExtFOp>() &&
+           product.getRhs().getDefiningOp<BroadcastOp>() &&
+           getTileShape(product.getRhs()
+                            .getDefiningOp<BroadcastOp>()
+                            .getSource()
+                            .getType())
+                   .second == 1;
+  };
+  ScaledType type = op.getType();
+  if (roundsWhereStored(op) || op.getExponent() || op.getGlobalScale() ||
+      op.getRows() || type.getBlockRows() != 1 ||
+      type.getBlockCols() != type.getCols() || !op.getSource().hasOneUse())
+    return false;
+  if (auto join = op.getSource().getDefiningOp<JoinOp>())
+    return llvm::all_of(join.getSources(), isProduct);
+  return isProduct(op.getSource());
 }
 
 namespace {

@@ -264,6 +264,7 @@ private:
   Value inverseScaleOfByte(Value byte);
   Value largestMagnitude(llvm::ArrayRef<Value> x, Value including = {});
   LogicalResult lowerQuantize(QuantizeOp op);
+  Value largestOfProducts(Value tile);
   LogicalResult lowerRoundLike(RoundLikeOp op);
 
   //===--- NVFP4: ConvertFlamiaToNVVMNvfp4.cpp ----------------------------===//

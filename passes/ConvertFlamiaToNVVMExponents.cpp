@@ -62,8 +62,11 @@ LogicalResult KernelLowering::lowerPayload(PayloadOp op) {
   if (isa<Float4E2M1FNType>(tile.element))
     return unsupported(op, "expected payloads of 8-bit elements, but got ")
            << op.getSource().getType();
+  Value words = values.lookup(op.getSource())[0];
+  // Columns of it are unpacked where they are used.
+  bool inParts = llvm::all_of(op->getUsers(), llvm::IsaPred<tcgen::SliceOp>);
   set(op.getResult(),
-      e.fromElements(unpack(values.lookup(op.getSource())[0], tile.element)));
+      inParts ? words : e.fromElements(unpack(words, tile.element)));
   return success();
 }
 

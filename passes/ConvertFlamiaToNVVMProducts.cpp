@@ -370,6 +370,19 @@ void KernelLowering::lowerSlice(tcgen::SliceOp op) {
   SmallVector<Type> types;
   (void)lowerTypes(op, part, types);
   int64_t cols = tileInfo(whole).cols;
+  if (auto payload = op.getSource().getDefiningOp<PayloadOp>();
+      payload &&
+      cast<VectorType>(from[0].getType()).getElementType().isInteger(32)) {
+    // Still packed (lowerPayload).
+    Type element = tileInfo(payload.getSource().getType()).element;
+    SmallVector<Value> words = e.elements(from[0]);
+    size_t count = tileInfo(part).cols / 4, first = op.getCol() / 4;
+    set(op.getResult(),
+        e.fromElements(
+            unpack(e.vectorOf(e.inPlace(ArrayRef(words).slice(first, count))),
+                   element)));
+    return;
+  }
   for (auto [value, type] : llvm::zip(from, types)) {
     SmallVector<Value> all = e.elements(value);
     auto vector = dyn_cast<VectorType>(type);

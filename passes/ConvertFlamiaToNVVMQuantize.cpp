@@ -114,21 +114,51 @@ static bool isOnlyMultiplied(Value scaled) {
   });
 }
 
-/// The largest magnitude, NaN if any element is NaN. The maxima of 16 elements
-/// each are what a quantizer to NVFP4 of the same row needs too.
+/// The largest magnitude, NaN if any element is NaN. In kernels without
+/// products by way of those of 16 elements, which a quantizer to NVFP4 of the
+/// same row needs too.
 Value KernelLowering::largestMagnitude(ArrayRef<Value> x, Value including) {
-  constexpr size_t kGroup = 16;
+  size_t group = tmemColumns > 0 ? x.size() : 16;
   auto larger = [&](Value a, Value b) {
     return a ? e.op<LLVM::MaximumOp>(a, b) : b;
   };
   Value all;
-  for (size_t first = 0; first < x.size(); first += kGroup) {
+  for (size_t first = 0; first < x.size(); first += group) {
     Value largest;
-    for (Value value : x.slice(first, std::min(kGroup, x.size() - first)))
+    for (Value value : x.slice(first, std::min(group, x.size() - first)))
       largest = larger(largest, e.op<math::AbsFOp>(value));
     all = larger(all, largest);
   }
   return including ? larger(all, e.op<math::AbsFOp>(including)) : all;
+}
+
+/// The parts of a tile that was joined, or the tile.
+static SmallVector<Value> partsOf(Value tile) {
+  if (auto join = tile.getDefiningOp<tcgen::JoinOp>())
+    return llvm::to_vector(join.getSources());
+  return {tile};
+}
+
+/// The largest magnitude of 16-bit values times a row vector, from that of the
+/// former: rounding keeps the order. Where the products are infinite or NaN,
+/// this is so too, not necessarily as they are.
+Value KernelLowering::largestOfProducts(Value tile) {
+  Value all, factor;
+  for (Value part : partsOf(tile)) {
+    auto product = part.getDefiningOp<arith::MulFOp>();
+    factor = get(product.getRhs().getDefiningOp<BroadcastOp>().getSource());
+    Value narrow = product.getLhs().getDefiningOp<arith::ExtFOp>().getIn();
+    Type pair = e.vec(2, tileInfo(narrow.getType()).element);
+    for (Value word : e.elements(get(narrow))) {
+      Value two = e.op<math::AbsFOp>(e.op<LLVM::BitcastOp>(pair, word));
+      all = all ? e.op<LLVM::MaximumOp>(all, two) : two;
+    }
+  }
+  SmallVector<Value> two;
+  for (int64_t i : {0, 1})
+    two.push_back(e.op<arith::ExtFOp>(e.f32(), e.extract(all, i)));
+  return e.op<arith::MulFOp>(e.op<LLVM::MaximumOp>(two[0], two[1]),
+                             e.op<math::AbsFOp>(factor));
 }
 
 LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
@@ -200,12 +230,15 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
                                      : e.select(isFinite, packed, e.c32(0));
   };
   bool isDeferred = roundsWhereStored(op);
+  bool isLate = multipliesWhereRounded(op);
   int64_t zeroByte = blockRows == 1 ? 0 : 127;
   for (int64_t block = 0; block < blocks; ++block) {
     ArrayRef<Value> part(&x[block * blockCols], blockCols);
     // The larger magnitude and NaN before all, in one instruction. Magnitudes
     // order like their bits, NaN above infinity above all others.
-    Value largest = largestMagnitude(part, including);
+    Value largest =
+        isLate ? largestMagnitude(largestOfProducts(op.getSource()), including)
+               : largestMagnitude(part, including);
     Value amax = e.bitcast(largest, e.i32());
     if (blockRows == 32)
       amax =
@@ -226,7 +259,7 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     Value isFinite = e.cmp(arith::CmpIPredicate::ult, amax, e.c32(0x7F800000));
     factors.push_back(factor);
     finite.push_back(isFinite);
-    if (!isDeferred)
+    if (!isDeferred && !isLate)
       for (int64_t col = 0; col < blockCols; col += 4)
         words.push_back(
             roundWord(x, factor, isFinite, (block * blockCols + col) / 4));
@@ -256,9 +289,22 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     values[op.getResult()] = {Value(), e.vectorOf(bytes)};
     return success();
   }
+  if (isLate) {
+    for (Value part : partsOf(op.getSource())) {
+      // Here, not where they stand: the first ones have no use.
+      auto product = part.getDefiningOp<arith::MulFOp>();
+      if (failed(lowerOp(product.getLhs().getDefiningOp())) ||
+          failed(lowerOp(product)))
+        return failure();
+      SmallVector<Value> row = e.elements(get(part)), made;
+      for (size_t word = 0; 4 * word < row.size(); ++word)
+        made.push_back(roundWord(row, factors[0], finite[0], int64_t(word)));
+      words.append(e.inPlace(made));
+    }
+  }
   // Quantized now, not where the words are written: the f32 values take four
   // times their registers.
-  values[op.getResult()] = {e.vectorOf(e.inPlace(words)),
+  values[op.getResult()] = {e.vectorOf(isLate ? words : e.inPlace(words)),
                             e.vectorOf(e.inPlace(bytes))};
   return success();
 }

@@ -29,14 +29,15 @@ using namespace flamia::tcgen;
 
 namespace {
 
-/// Columns that arithmetic between reads and writes takes at a time.
-constexpr int64_t kStep = 16;
 /// Registers for tiles where two roles have vector code, so that a thread has
 /// 224, or where a branch works on tiles: ptxas moves nothing over it.
 constexpr int64_t kFewRegisters = 160;
 /// Where two warpgroups share the columns of one role: 224, and no value waits
 /// in tensor memory.
 constexpr int64_t kSharedRegisters = 176;
+/// Where the kernel only moves and changes tiles, so that the fewer registers,
+/// the more CTAs share an SM.
+constexpr int64_t kStreamingRegisters = 96;
 /// Partial sums of flamia.reduce.
 constexpr int64_t kPartialSums = 8;
 
@@ -442,6 +443,12 @@ void hoistReductions(RoleOp role) {
   }
 }
 
+bool usesTmem(KernelOp kernel) {
+  return llvm::any_of(kernel.getOps<AllocOp>(), [](AllocOp alloc) {
+    return alloc.getType().getSpace() == Space::Tmem;
+  });
+}
+
 struct SplitColumnsPass
     : public flamia::impl::SplitColumnsPassBase<SplitColumnsPass> {
   using SplitColumnsPassBase::SplitColumnsPassBase;
@@ -459,6 +466,13 @@ struct SplitColumnsPass
     if (llvm::any_of(kernel.getOps<RoleOp>(),
                      [](RoleOp role) { return role.getWarps() > kGroupWarps; }))
       limit = std::min(limit, kSharedRegisters);
+    // A rotation needs whole rows anyway.
+    bool streams =
+        !usesTmem(kernel) &&
+        !kernel.walk([](HadamardOp) { return WalkResult::interrupt(); })
+             .wasInterrupted();
+    if (streams)
+      limit = std::min(limit, kStreamingRegisters);
     if (vectorRoles > 1 || branches) {
       limit = std::min(limit, kFewRegisters);
       for (RoleOp role : kernel.getOps<RoleOp>())
@@ -485,16 +499,14 @@ struct SplitColumnsPass
       llvm::SetVector<JoinOp> carried;
       for (Segment &segment : planSegments(role, limit, writesEarly))
         Writer(segment, carried).run();
-      bool usesTmem = llvm::any_of(kernel.getOps<AllocOp>(), [](AllocOp alloc) {
-        return alloc.getType().getSpace() == Space::Tmem;
-      });
       for (JoinOp join : carried) {
         // Whole uses need all registers anyway.
         if (!join->use_empty())
           continue;
         // Warpgroups that share a role's tiles have half of them to carry.
         if (usesTmem && role.getWarps() == kGroupWarps)
-          carryInTensorMemory(kernel, join);
+          if (usesTmem(kernel))
+            carryInTensorMemory(kernel, join);
         join.erase();
       }
       SmallVector<Operation *> extensions;

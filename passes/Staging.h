@@ -32,6 +32,11 @@ int64_t widestSpan(KernelOp kernel);
 /// in NVFP4, whose rounding is long.
 bool roundsWhereStored(QuantizeOp op);
 
+/// Whether f32 values of a whole row never wait for its scale: they are 16-bit
+/// values times a row vector. The largest magnitude is that of the 16-bit
+/// values, times the vector, and each product is made where it is rounded.
+bool multipliesWhereRounded(QuantizeOp op);
+
 } // namespace flamia
 
 #endif // FLAMIA_PASSES_STAGING_H

@@ -24,11 +24,19 @@ Type flamia::partOf(Type type, int64_t cols) {
                                tensor.getElementType());
 }
 
-/// The value that registers hold: a broadcast or splat takes none of its own.
+/// The value that registers hold: a broadcast or splat takes none of its own,
+/// nor does a row vector along columns, of which each thread stores its
+/// element.
 static Value heldValue(Value value) {
-  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    value = broadcast.getSource();
-  return value;
+  for (;;) {
+    if (auto broadcast = value.getDefiningOp<BroadcastOp>())
+      value = broadcast.getSource();
+    else if (auto transpose = value.getDefiningOp<TransposeOp>();
+             transpose && columnsOf(transpose.getSource().getType()) == 1)
+      value = transpose.getSource();
+    else
+      return value;
+  }
 }
 
 static bool isSplat(Value value) {
@@ -37,10 +45,25 @@ static bool isSplat(Value value) {
          (matchPattern(value, m_Constant(&elements)) && elements.isSplat());
 }
 
+/// Whether no more than a few columns of the value are ever in registers at
+/// once: products that are made where they are rounded, and payloads that are
+/// unpacked where columns of them are used.
+static bool isMadeInParts(Value value) {
+  if (value.getDefiningOp<PayloadOp>())
+    return llvm::all_of(value.getUsers(), llvm::IsaPred<SliceOp>);
+  return value.hasOneUse() &&
+         llvm::any_of(value.getUsers(), [](Operation *user) {
+           if (auto join = dyn_cast<JoinOp>(user))
+             return isMadeInParts(join.getResult());
+           auto quantize = dyn_cast<QuantizeOp>(user);
+           return quantize && multipliesWhereRounded(quantize);
+         });
+}
+
 /// 32-bit registers of a thread that the value takes.
 static int64_t registersOf(Value value) {
   Type type = value.getType();
-  if (!isTile(type) || isSplat(value))
+  if (!isTile(type) || isSplat(value) || isMadeInParts(value))
     return 0;
   int64_t cols = columnsOf(type);
   if (cols == 1)
@@ -168,6 +191,7 @@ public:
   /// The most registers that tiles take at any point.
   int64_t most() {
     int64_t registers = 0;
+    countsSteps = false;
     role.walk([&](Block *block) {
       countBlock(*block);
       for (Operation &op : *block)
@@ -185,12 +209,17 @@ private:
     if (auto quantize = value.getDefiningOp<QuantizeOp>();
         quantize && roundsWhereStored(quantize))
       addUse(live, quantize.getSource());
+    if (auto payload = value.getDefiningOp<PayloadOp>();
+        payload && isMadeInParts(value))
+      addUse(live, payload.getSource());
   }
 
   int64_t countRegisters(const Live &live) {
     int64_t registers = 0;
     for (Value value : live)
-      registers += registersOf(value);
+      if (countsSteps || columnsOf(value.getType()) == 1 ||
+          columnsOf(value.getType()) > kStep)
+        registers += registersOf(value);
     return registers;
   }
 
@@ -337,6 +366,8 @@ private:
   RoleOp role;
   int64_t limit;
   bool writesEarly;
+  /// Whether steps of a few columns count. ptxas makes them element by element.
+  bool countsSteps = true;
   llvm::DenseMap<Operation *, int64_t> before, after;
 };
 

@@ -17,6 +17,8 @@ namespace flamia {
 
 /// Columns of a chunk: a scale block of operands, and one tensor memory load.
 constexpr int64_t kChunk = 32;
+/// Columns that arithmetic between reads and writes takes at a time.
+constexpr int64_t kStep = 16;
 
 /// Columns of a tile type; 0 for other types.
 int64_t columnsOf(mlir::Type type);

@@ -67,3 +67,36 @@ flamia.kernel @strided_row(%a: memref<?x?x128xf32, strided<[?, ?, 1]>>, %x: memr
   flamia.store %t, %x[%c0, %c0] : tensor<1x128xf32>, memref<?x128xf32>
   flamia.return
 }
+
+// Rows times a vector with one scale each: the scale comes from the 16-bit values, and
+// columns are multiplied where they are rounded. A payload is unpacked in steps of columns. So
+// a thread never holds a row of f32, and CTAs share an SM.
+// NVVM-LABEL: llvm.func @scaled_rows
+// NVVM-SAME: nvvm.minctasm = 4 : i32
+// NVVM: math.absf %{{.*}} : vector<2xbf16>
+// NVVM-COUNT-63: llvm.intr.maximum(%{{.*}}, %{{.*}}) : (vector<2xbf16>, vector<2xbf16>) -> vector<2xbf16>
+// NVVM: llvm.intr.maximum(%{{.*}}, %{{.*}}) : (f32, f32) -> f32
+// NVVM: arith.mulf
+// NVVM: nvvm.convert.f32x2.to.f8x2
+!row = tensor<128x1xf32>
+!f = tensor<128x128xf32>
+!q = !flamia.scaled<128x128, f8E4M3FN by f8E8M0FNU per 1x128>
+flamia.kernel @scaled_rows(%x: memref<?x?x128xbf16>, %r: memref<?x?xf32>, %y: memref<?x?x128xf8E4M3FN>, %z: memref<?x?xf32>) parameters {} grid(x[0] ceildiv 128, x[1]) {
+  %c0 = arith.constant 0 : index
+  %c128 = arith.constant 128 : index
+  %i = flamia.program_id x
+  %row = arith.muli %i, %c128 : index
+  %head = flamia.program_id y
+  %factor = flamia.load %r[%row, %head] : memref<?x?xf32> -> !row
+  %t = flamia.load %x[%row, %head, %c0] : memref<?x?x128xbf16> -> tensor<128x128xbf16>
+  %wide = arith.extf %t : tensor<128x128xbf16> to !f
+  %factors = flamia.broadcast %factor : !row -> !f
+  %scaled = arith.mulf %wide, %factors : !f
+  %q = flamia.quantize %scaled : !f -> !q
+  flamia.store_payload %q, %y[%row, %head, %c0] : !q, memref<?x?x128xf8E4M3FN>
+  %payload = flamia.payload %q : !q -> !f
+  %products = arith.mulf %payload, %wide : !f
+  %sum = flamia.reduce sum %products : !f -> !row
+  flamia.store %sum, %z[%row, %head] : !row, memref<?x?xf32>
+  flamia.return
+}
