@@ -13,6 +13,7 @@
 #include "flamia/Runtime/Device.h"
 #include "flamia/Runtime/KernelLibrary.h"
 #include "flamia/Sim/Simulator.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -34,11 +35,15 @@ static T check(llvm::Expected<T> value) {
   return std::move(*value);
 }
 
-/// BF16 values over many magnitudes, some zero, some subnormal, few NaN, Inf.
+/// BF16 values over many magnitudes, some zero, some subnormal, few NaN, Inf;
+/// tokens of all magnitudes among them, whose NVFP4 scales saturate or vanish.
 static std::vector<uint16_t> makeInput(int64_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<uint16_t> data(static_cast<size_t>(count));
-  for (uint16_t &value : data) {
+  uint32_t exponent = 120;
+  for (auto [index, value] : llvm::enumerate(data)) {
+    if (index % 128 == 0)
+      exponent = random() % 8 ? 120 : 1 + random() % 240;
     uint32_t kind = random() % 4096;
     if (kind == 0)
       value = uint16_t(random()); // anything
@@ -47,7 +52,7 @@ static std::vector<uint16_t> makeInput(int64_t count, unsigned seed) {
     else if (kind < 128)
       value = uint16_t(random() & 0x8000); // zero
     else
-      value = uint16_t((random() & 0x8000) | (120 + random() % 12) << 7 |
+      value = uint16_t((random() & 0x8000) | (exponent + random() % 12) << 7 |
                        random() % 128);
   }
   return data;
