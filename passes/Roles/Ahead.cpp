@@ -62,17 +62,41 @@ static bool hasInnerProducts(scf::ForOp loop) {
       .wasInterrupted();
 }
 
+/// Moves what a scalar is computed from before `place` in its block, if it can.
+static bool hoist(Value value, Operation *place) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
+    return true;
+  if (!value.getType().isIntOrIndex() || op->getNumRegions() != 0 ||
+      !isMemoryEffectFree(op) ||
+      !llvm::all_of(op->getOperands(),
+                    [&](Value operand) { return hoist(operand, place); }))
+    return false;
+  op->moveBefore(place);
+  return true;
+}
+
 bool flamia::moveProductsUp(KernelOp kernel) {
   SmallVector<std::pair<DotOp, Operation *>> moves;
-  // Where tiles follow one another. Elsewhere the columns are not worth it:
-  // what was computed for the products that now come later is kept meanwhile.
-  kernel.walk([&](scf::ForOp loop) {
+  SmallVector<scf::ForOp> loops;
+  kernel.walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  for (scf::ForOp loop : loops) {
+    // Where tiles follow one another. Elsewhere the columns are not worth it:
+    // what was computed for the products that now come later is kept meanwhile.
     if (hasInnerProducts(loop))
-      return;
+      continue;
     for (DotOp dot : loop.getBody()->getOps<DotOp>())
       if (Operation *place = placeBefore(dot))
         moves.push_back({dot, place});
-  });
+    // The loop's first products may start before others of its block.
+    for (DotOp dot : loop->getBlock()->getOps<DotOp>())
+      if (dot->isBeforeInBlock(loop)) {
+        hoist(loop.getLowerBound(), dot);
+        hoist(loop.getUpperBound(), dot);
+        hoist(loop.getStep(), dot);
+        break;
+      }
+  }
   for (auto [dot, place] : moves) {
     for (Operation *op : llvm::reverse(*transposesBehind(dot, place)))
       if (place->isBeforeInBlock(op))
@@ -99,6 +123,14 @@ bool CrossingPlanner::isReady(OpOperand &use, scf::ForOp loop,
   auto views = loadViews.find(root);
   if (views == loadViews.end() || blockOf(root) != loop.getBody())
     return false;
+  // Loads of inner loops come between those of this one: a ring that they share
+  // is filled in that order.
+  Value channel = loads.find(root)->second.channel;
+  if (hasInnerProducts(loop) && llvm::any_of(loads, [&](auto &entry) {
+        return entry.second.channel == channel &&
+               loadViews.lookup(entry.first) != views->second;
+      }))
+    return false;
   bool isShared = false;
   for (Value view : *views->second)
     for (OpOperand *other : usesThroughTransposes(view)) {
@@ -116,7 +148,7 @@ bool CrossingPlanner::isReady(OpOperand &use, scf::ForOp loop,
       isShared = true;
     }
   if (isShared)
-    carried.insert(loads.find(root)->second.channel);
+    carried.insert(channel);
   return true;
 }
 
@@ -172,6 +204,59 @@ Operation *CrossingPlanner::placeOfNext(DotOp dot, scf::ForOp loop,
   return readsMore ? place : nullptr;
 }
 
+/// Before which product of its block the loop's first products can be issued:
+/// the last that waits for vector code. What they need must be there, and
+/// results that pass through their buffers must come before.
+Operation *CrossingPlanner::placeOfFirst(scf::ForOp loop,
+                                         ArrayRef<DotOp> ahead) {
+  Block *block = loop->getBlock();
+  Operation *place = nullptr;
+  for (Operation &op : llvm::make_range(block->begin(), loop->getIterator())) {
+    auto dot = dyn_cast<DotOp>(op);
+    if (dot && waitsForVectorCode(dot))
+      place = dot;
+    else if (dot || op.walk([](DotOp) {
+                        return WalkResult::interrupt();
+                      }).wasInterrupted())
+      place = nullptr;
+  }
+  auto isThere = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    return !op || op->getBlock() != block || op->isBeforeInBlock(place);
+  };
+  // Waits for a load stand before its first use.
+  auto isUsedBefore = [&](ArrayRef<Value> views) {
+    return llvm::any_of(views, [&](Value view) {
+      return llvm::any_of(usesThroughTransposes(view), [&](OpOperand *use) {
+        return comesBefore(use->getOwner(), place);
+      });
+    });
+  };
+  auto isWaitedFor = [&](Value operand) {
+    Value root = lookThroughTransposes(operand).value;
+    auto views = loadViews.find(root);
+    if (!loop->isAncestor(blockOf(root)->getParentOp()))
+      return blockOf(root) != block ||
+             (views != loadViews.end() && isUsedBefore(*views->second));
+    // A ring is emptied in the order in which it is filled.
+    Value channel = loads.find(root)->second.channel;
+    return llvm::all_of(loads, [&](auto &entry) {
+      Operation *load = entry.first.getDefiningOp();
+      auto others = loadViews.find(entry.first);
+      return entry.second.channel != channel || !load ||
+             others == loadViews.end() || others->second == views->second ||
+             !comesBefore(load, loop) || isUsedBefore(*others->second);
+    });
+  };
+  if (!place || !isThere(loop.getLowerBound()) ||
+      !isThere(loop.getUpperBound()) || !isThere(loop.getStep()) ||
+      !llvm::all_of(ahead, [&](DotOp dot) {
+        return isWaitedFor(dot.getA()) && isWaitedFor(dot.getB());
+      }))
+    return nullptr;
+  return place;
+}
+
 /// A product whose operands do not come from vector code of the same iteration
 /// need not wait for it. Where buffers of one work item take turns and nothing
 /// is tried, the product waits for its turn anyway, and one in front of the
@@ -201,6 +286,12 @@ void CrossingPlanner::planRotation() {
       Operation *place = issuesAhead ? placeOfNext(dot, loop, ahead) : nullptr;
       placesAhead |= place != nullptr;
       mma.rotate(loop, dot, place);
+    }
+    if (Operation *place = issuesAhead && !ahead.empty()
+                               ? placeOfFirst(loop, ahead)
+                               : nullptr) {
+      placesAhead = true;
+      mma.startBefore(loop, place);
     }
     for (Value channel : carried) {
       placesAhead = true;

@@ -100,7 +100,8 @@ CrossingPlanner::Turn *CrossingPlanner::findTurn(tcgen::BufferType type,
     return nullptr;
   for (Turn &turn : turns)
     if (turn.buffer.getType() == type && turn.role == role &&
-        (hasSlots || turn.lastUse->getBlock() == next->getBlock()) &&
+        (hasSlots || issuesAhead ||
+         turn.lastUse->getBlock() == next->getBlock()) &&
         comesBefore(turn.lastUse, next))
       return &turn;
   return nullptr;

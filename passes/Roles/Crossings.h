@@ -160,6 +160,8 @@ private:
   bool takesLaterTurn(DotOp dot);
   mlir::Operation *placeOfNext(DotOp dot, mlir::scf::ForOp loop,
                                llvm::ArrayRef<DotOp> ahead);
+  mlir::Operation *placeOfFirst(mlir::scf::ForOp loop,
+                                llvm::ArrayRef<DotOp> ahead);
   void planRotation();
 
   // Several work items in one CTA (Slots.cpp).

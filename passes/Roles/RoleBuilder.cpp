@@ -133,6 +133,10 @@ void RoleBuilder::runSteps(const StepMap &map, Operation *op,
 }
 
 void RoleBuilder::emitOp(OpBuilder &builder, Operation *op, RoleState &state) {
+  for (scf::ForOp loop : startPlaces.lookup(op)) {
+    emitFirst(builder, loop, state);
+    started.insert(loop);
+  }
   runSteps(beforeOp, op, builder, state);
   auto step = executed.find(op);
   if (step != executed.end()) {
@@ -229,22 +233,39 @@ void RoleBuilder::emitNext(OpBuilder &builder, scf::ForOp loop, Operation *last,
       ops.push_back(rotation.op);
   if (ops.empty())
     return;
-  Location loc = loop.getLoc();
   Value next = arith::AddIOp::create(
-      builder, loc, state.values.lookup(loop.getInductionVar()),
+      builder, loop.getLoc(), state.values.lookup(loop.getInductionVar()),
       state.values.lookup(loop.getStep()));
-  // What this iteration holds of carried channels is put aside.
+  bool isLast = rotations->second.back().op == ops.back();
+  emitApart(builder, loop, next, ops, isLast, state);
+}
+
+/// Rotated products of a later iteration, while operations of an earlier one,
+/// or before the loop, still use what they hold of carried channels.
+void RoleBuilder::emitApart(OpBuilder &builder, scf::ForOp loop, Value iv,
+                            ArrayRef<Operation *> ops, bool isLast,
+                            RoleState &state) {
   SmallVector<Value> channels = carried.lookup(loop), current;
   for (Value channel : channels) {
     current.push_back(state.consumed.lookup(channel));
     state.consumed[channel] = state.next.lookup(channel);
   }
-  bool isLast = rotations->second.back().op == ops.back();
-  emitRotated(builder, loop, next, ops, isLast && channels.empty(), state);
+  emitRotated(builder, loop, iv, ops, isLast && channels.empty(), state);
   for (auto [channel, slot] : llvm::zip(channels, current)) {
     state.next[channel] = state.consumed.lookup(channel);
     state.consumed[channel] = slot;
   }
+}
+
+/// The first iteration's rotated products, before others that come before the
+/// loop.
+void RoleBuilder::emitFirst(OpBuilder &builder, scf::ForOp loop,
+                            RoleState &state) {
+  SmallVector<Operation *> ops;
+  for (const Rotation &rotation : rotated.find(loop)->second)
+    ops.push_back(rotation.op);
+  emitApart(builder, loop, state.values.lookup(loop.getLowerBound()), ops,
+            /*isLast=*/true, state);
 }
 
 void RoleBuilder::emitFor(OpBuilder &builder, scf::ForOp loop,
@@ -261,16 +282,13 @@ void RoleBuilder::emitFor(OpBuilder &builder, scf::ForOp loop,
         upper = lookup(loop.getUpperBound());
   Value step = lookup(loop.getStep());
 
-  if (auto rotations = rotated.find(loop); rotations != rotated.end()) {
-    SmallVector<Operation *> ops;
-    for (const Rotation &rotation : rotations->second)
-      ops.push_back(rotation.op);
-    emitRotated(builder, loop, lower, ops,
-                /*isLast=*/carried.lookup(loop).empty(), state);
-  }
+  if (rotated.contains(loop) && !started.contains(loop))
+    emitFirst(builder, loop, state);
   SmallVector<Value> channels = carried.lookup(loop);
-  for (Value channel : channels)
-    inits.push_back(state.consumed.lookup(channel));
+  for (Value channel : channels) {
+    inits.push_back(state.next.lookup(channel));
+    state.next.erase(channel);
+  }
   auto copy = scf::ForOp::create(
       builder, loop.getLoc(), lower, upper, step, inits,
       [&](OpBuilder &inner, Location loc, Value iv, ValueRange args) {

@@ -82,6 +82,12 @@ public:
     isRotated.insert(op);
   }
 
+  /// Issues the first iteration's rotated products of `loop` before `place`, an
+  /// operation before the loop in its block. What they need is known there.
+  void startBefore(mlir::scf::ForOp loop, mlir::Operation *place) {
+    startPlaces[place].push_back(loop);
+  }
+
   /// Rotated products of `loop` wait for a slot of `channel` that others of
   /// their iteration use too.
   void carry(mlir::scf::ForOp loop, mlir::Value channel) {
@@ -122,8 +128,13 @@ private:
   void emitRotated(mlir::OpBuilder &builder, mlir::scf::ForOp loop,
                    mlir::Value iv, llvm::ArrayRef<mlir::Operation *> ops,
                    bool isLast, RoleState &state);
+  void emitApart(mlir::OpBuilder &builder, mlir::scf::ForOp loop,
+                 mlir::Value iv, llvm::ArrayRef<mlir::Operation *> ops,
+                 bool isLast, RoleState &state);
   void emitNext(mlir::OpBuilder &builder, mlir::scf::ForOp loop,
                 mlir::Operation *last, RoleState &state);
+  void emitFirst(mlir::OpBuilder &builder, mlir::scf::ForOp loop,
+                 RoleState &state);
 
   std::string name;
   StepMap beforeOp, afterOp;
@@ -135,6 +146,10 @@ private:
     mlir::Operation *op, *last;
   };
   llvm::MapVector<mlir::Operation *, llvm::SmallVector<Rotation>> rotated;
+  /// Loops whose first rotated products are issued before an operation.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::scf::ForOp>>
+      startPlaces;
+  llvm::DenseSet<mlir::Operation *> started;
   /// Channels of a loop whose slot passes from one iteration to the next.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> carried;
   llvm::SmallVector<mlir::Value> roots, pending;

@@ -116,3 +116,58 @@ flamia.kernel @query(%k: !m, %v: !m, %q: !m, %do: !m, %oq: !o, %n: index) parame
   flamia.store %sum, %oq[%c0, %c0] : !f, !o
   flamia.return
 }
+
+// -----
+
+!f = tensor<128x128xf32>
+!t = tensor<128x128xbf16>
+!m = memref<?x128xbf16>
+!o = memref<?x128xf32>
+// A tile before the loop: the loop's first product is issued before dv0, which waits for vector
+// code (one slot a ring). With rings of more slots, which do not all fit, the loop's q follows do0
+// in one ring, so it comes behind dv0, which waits for do0.
+// ONE-LABEL: flamia.kernel @first
+// ONE: tcgen.role "mma" warps 1 {
+// ONE: tcgen.mma %{{.*}} major k accumulate %false
+// ONE: scf.if
+// ONE: tcgen.mma %{{.*}} major k accumulate %false
+// ONE: }
+// ONE: tcgen.mma %{{.*}} major mn accumulate %false
+// ONE: scf.for
+// CHECK-LABEL: flamia.kernel @first
+// CHECK: tcgen.role "mma" warps 1 {
+// CHECK: tcgen.mma %{{.*}} major k accumulate %false
+// CHECK: %[[SLOT:.*]] = tcgen.wait %[[RING:.*]]
+// CHECK: tcgen.mma %{{.*}}[%[[SLOT]]] major mn accumulate %false
+// CHECK: scf.if
+// CHECK: tcgen.wait %[[RING]]
+// CHECK: tcgen.mma %{{.*}} major k accumulate %false
+// CHECK: scf.for
+flamia.kernel @first(%k: !m, %q: !m, %do: !m, %ok: !o, %ov: !o, %n: index) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c128 = arith.constant 128 : index
+  %zero = arith.constant dense<0.0> : !f
+  %tk = flamia.load %k[%c0, %c0] : !m -> !t
+  %q0 = flamia.load %q[%c0, %c0] : !m -> !t
+  %do0 = flamia.load %do[%c0, %c0] : !m -> !t
+  %q0T = flamia.transpose %q0 : !t -> !t
+  %s0 = flamia.dot %tk, %q0T, %zero : !t, !t -> !f
+  %p0 = math.exp2 %s0 : !f
+  %pb0 = arith.truncf %p0 : !f to !t
+  %dv0 = flamia.dot %pb0, %do0, %zero : !t, !t -> !f
+  %end = arith.ceildivui %n, %c128 : index
+  %sum = scf.for %i = %c1 to %end step %c1 iter_args(%dv = %dv0) -> (!f) {
+    %at = arith.muli %i, %c128 : index
+    %tq = flamia.load %q[%at, %c0] : !m -> !t
+    %tdo = flamia.load %do[%at, %c0] : !m -> !t
+    %tqT = flamia.transpose %tq : !t -> !t
+    %s = flamia.dot %tk, %tqT, %zero : !t, !t -> !f
+    %p = math.exp2 %s : !f
+    %pb = arith.truncf %p : !f to !t
+    %dv1 = flamia.dot %pb, %tdo, %dv : !t, !t -> !f
+    scf.yield %dv1 : !f
+  }
+  flamia.store %sum, %ov[%c0, %c0] : !f, !o
+  flamia.return
+}
