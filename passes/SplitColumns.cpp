@@ -504,9 +504,8 @@ struct SplitColumnsPass
         if (!join->use_empty())
           continue;
         // Warpgroups that share a role's tiles have half of them to carry.
-        if (usesTmem && role.getWarps() == kGroupWarps)
-          if (usesTmem(kernel))
-            carryInTensorMemory(kernel, join);
+        if (usesTmem(kernel) && role.getWarps() == kGroupWarps)
+          carryInTensorMemory(kernel, join);
         join.erase();
       }
       SmallVector<Operation *> extensions;
