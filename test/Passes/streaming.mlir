@@ -72,7 +72,7 @@ flamia.kernel @strided_row(%a: memref<?x?x128xf32, strided<[?, ?, 1]>>, %x: memr
 // columns are multiplied where they are rounded. A payload is unpacked in steps of columns. So
 // a thread never holds a row of f32, and CTAs share an SM.
 // NVVM-LABEL: llvm.func @scaled_rows
-// NVVM-SAME: nvvm.minctasm = 4 : i32
+// NVVM-SAME: nvvm.minctasm = 2 : i32
 // NVVM: math.absf %{{.*}} : vector<2xbf16>
 // NVVM-COUNT-63: llvm.intr.maximum(%{{.*}}, %{{.*}}) : (vector<2xbf16>, vector<2xbf16>) -> vector<2xbf16>
 // NVVM: llvm.intr.maximum(%{{.*}}, %{{.*}}) : (f32, f32) -> f32
