@@ -605,7 +605,8 @@ def ConvertFlamiaToNVVMPass : Pass<"convert-flamia-to-nvvm", "::mlir::ModuleOp">
     staging room, so that a warp writes lines and not rows; registers are bounded so that
     several CTAs share an SM; and CTAs count along the program's y axis first, since tiles
     that differ in their head lie side by side. A payload that is only stored, of elements
-    that other code needs too or in NVFP4, is rounded where it is stored.
+    that other code needs too or in NVFP4, is rounded where it is stored, by a shorter version where
+    no scale in the warp is 0, NaN, saturated or subnormal.
 
     Needs offsets on all `tcgen.alloc` (`flamia-allocate-memory`). Kernels without tcgen
     operations need nothing. Tiles of other than 128 rows in vector code, element types
