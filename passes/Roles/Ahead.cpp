@@ -98,7 +98,8 @@ bool flamia::moveProductsUp(KernelOp kernel) {
       }
   }
   for (auto [dot, place] : moves) {
-    for (Operation *op : llvm::reverse(*transposesBehind(dot, place)))
+    SmallVector<Operation *> behind = *transposesBehind(dot, place);
+    for (Operation *op : llvm::reverse(behind))
       if (place->isBeforeInBlock(op))
         op->moveBefore(place);
     dot->moveBefore(place);
