@@ -8,10 +8,10 @@
 #include "AsyncRun.h"
 #include "ExecAsync.h"
 #include "Hazard.h"
+#include "Hex.h"
 #include "Profiler.h"
 #include "Tracer.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 #include <cstring>
@@ -20,8 +20,6 @@ namespace flamia {
 namespace sim {
 
 using llvm::Twine;
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 namespace {
 

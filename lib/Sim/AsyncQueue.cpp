@@ -8,19 +8,17 @@
 #include "AsyncRun.h"
 #include "ExecAsync.h"
 #include "Hazard.h"
+#include "Hex.h"
 #include "Machine.h"
 #include "Profiler.h"
 #include "Tracer.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
 namespace sim {
 
 using llvm::Twine;
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 namespace {
 bool runMmaOp(Exec &x, AsyncOp &op) {

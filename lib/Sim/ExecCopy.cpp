@@ -9,11 +9,11 @@
 #include "ExecAsync.h"
 #include "ExecMbarrier.h"
 #include "Hazard.h"
+#include "Hex.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 #include "Tracer.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
 
@@ -22,8 +22,6 @@ namespace sim {
 
 using llvm::StringRef;
 using llvm::Twine;
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include "ExecAsync.h"
 #include "ExecMbarrier.h"
 #include "Hazard.h"
+#include "Hex.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
@@ -20,8 +20,6 @@ namespace sim {
 
 using llvm::StringRef;
 using llvm::Twine;
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 namespace {
 

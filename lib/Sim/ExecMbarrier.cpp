@@ -7,12 +7,12 @@
 #include "ExecMbarrier.h"
 #include "Decoder.h"
 #include "Hazard.h"
+#include "Hex.h"
 #include "Lanes.h"
 #include "MemoryDecode.h"
 #include "Profiler.h"
 #include "Tracer.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
@@ -20,8 +20,6 @@ namespace sim {
 
 using llvm::StringRef;
 using llvm::Twine;
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 Mbarrier *mbarrierAt(Exec &x, const Instr &i, uint64_t address, int lane,
                      bool local) {

@@ -10,19 +10,17 @@
 #include "ExecAsync.h"
 #include "ExecMbarrier.h"
 #include "Hazard.h"
+#include "Hex.h"
 #include "Lanes.h"
 #include "Profiler.h"
 #include "Tracer.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 #include <cmath>
 
 namespace flamia {
 namespace sim {
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 namespace {
 

@@ -2,9 +2,9 @@
 
 #include "ExecAsync.h"
 #include "Hazard.h"
+#include "Hex.h"
 #include "Report.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 #include <cstring>
@@ -14,8 +14,6 @@ namespace sim {
 
 using llvm::StringRef;
 using llvm::Twine;
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 //===----------------------------------------------------------------------===//
 // DeviceMemory

@@ -1,14 +1,12 @@
 //===- Report.cpp - Deadlock reports and statistics -----------------------===//
 
 #include "Report.h"
+#include "Hex.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
 namespace sim {
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 std::string sourceOf(const LaunchState &launch, const Instr &i) {
   const std::vector<ptx::SourceLoc> &locs = launch.kernel->locs;

@@ -1,16 +1,14 @@
 //===- Tracer.cpp - Records a cluster's timeline --------------------------===//
 
 #include "Tracer.h"
+#include "Hex.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace flamia {
 namespace sim {
 
 using llvm::StringRef;
-
-static std::string hex(uint64_t v) { return "0x" + llvm::utohexstr(v, true); }
 
 Tracer::Tracer(Cluster &cluster, Trace &trace)
     : cluster(cluster), trace(trace), firstCta(uint32_t(trace.ctas.size())) {
