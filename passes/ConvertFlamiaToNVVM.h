@@ -354,6 +354,9 @@ private:
   void lowerCopyScales(tcgen::CopyScalesOp op);
   LogicalResult lowerRead(tcgen::ReadOp op);
   LogicalResult lowerReadMax(tcgen::ReadMaxOp op);
+  void waitForOwnWrites(Value buffer);
+  llvm::SmallVector<Value> loadShared(Value address);
+  void setRow(Value tile, llvm::MutableArrayRef<Value> words);
   void lowerAnyDiffers(tcgen::AnyDiffersOp op);
   Value anyOfWarp(Value condition);
   LogicalResult lowerWrite(tcgen::WriteOp op);

@@ -10,6 +10,7 @@
 
 #include "mlir/IR/Matchers.h"
 
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -177,11 +178,11 @@ bool lowering::writesTo(Operation *op, tcgen::Space space) {
 /// barrier.
 static bool writesSinceArrival(Operation *arrival, tcgen::Space space) {
   for (Operation *op = arrival->getPrevNode(); op; op = op->getPrevNode()) {
-    if (auto publish = dyn_cast<tcgen::PublishOp>(op);
-        publish && publish.getAgent() == tcgen::Agent::Threads)
-      return false;
-    if (auto release = dyn_cast<tcgen::ReleaseOp>(op);
-        release && release.getAgent() == tcgen::Agent::Threads)
+    if (llvm::TypeSwitch<Operation *, bool>(op)
+            .Case<tcgen::PublishOp, tcgen::ReleaseOp>([](auto signal) {
+              return signal.getAgent() == tcgen::Agent::Threads;
+            })
+            .Default(false))
       return false;
     if (op->walk([&](Operation *inner) {
             return writesTo(inner, space) ? WalkResult::interrupt()

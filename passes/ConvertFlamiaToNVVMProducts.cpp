@@ -236,6 +236,29 @@ std::pair<Value, Value> KernelLowering::swizzledRow(BufferType type,
   return {address, flip};
 }
 
+/// A read may follow a write of the same role without a channel between.
+void KernelLowering::waitForOwnWrites(Value buffer) {
+  if (role && llvm::any_of(tcgen::usersOf(buffer), [&](Operation *user) {
+        return isa<tcgen::WriteOp>(user) && role->op->isAncestor(user);
+      }))
+    NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
+}
+
+/// Four words from a shared address that is a multiple of 16.
+SmallVector<Value> KernelLowering::loadShared(Value address) {
+  return e.elements(
+      e.op<LLVM::LoadOp>(e.vec(4, e.i32()), e.intToPtr(address, Shared), 16));
+}
+
+/// The row of a tile from its words.
+void KernelLowering::setRow(Value tile, MutableArrayRef<Value> words) {
+  TileInfo info = tileInfo(tile.getType());
+  if (!info.isPacked())
+    for (Value &word : words)
+      word = e.bitcast(word, info.element);
+  set(tile, e.fromElements(words));
+}
+
 /// All threads read the same words.
 LogicalResult KernelLowering::lowerReadLine(tcgen::ReadOp op) {
   TileInfo tile = tileInfo(op.getType());
@@ -246,14 +269,10 @@ LogicalResult KernelLowering::lowerReadLine(tcgen::ReadOp op) {
   Value address = smemAddress(op.getBuffer(), get(op.getSlot()));
   SmallVector<Value> words;
   for (int64_t byte = 0; byte < tile.cols * bytes; byte += 16) {
-    Value at = e.addC(address, int64_t(op.getCol()) * bytes + byte);
-    words.append(e.elements(
-        e.op<LLVM::LoadOp>(e.vec(4, e.i32()), e.intToPtr(at, Shared), 16)));
+    words.append(
+        loadShared(e.addC(address, int64_t(op.getCol()) * bytes + byte)));
   }
-  if (!tile.isPacked())
-    for (Value &word : words)
-      word = e.bitcast(word, tile.element);
-  set(op.getResult(), e.vectorOf(words));
+  setRow(op.getResult(), words);
   return success();
 }
 
@@ -273,11 +292,7 @@ LogicalResult KernelLowering::lowerRead(tcgen::ReadOp op) {
   int64_t firstByte = int64_t(op.getCol()) * bits / 8;
   int64_t endByte = firstByte + tile.cols * bits / 8;
   if (type.getSpace() == tcgen::Space::Tmem) {
-    // A read may follow a write of the same role without a channel between.
-    if (role && llvm::any_of(op.getBuffer().getUsers(), [&](Operation *user) {
-          return isa<tcgen::WriteOp>(user) && role->op->isAncestor(user);
-        }))
-      NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
+    waitForOwnWrites(op.getBuffer());
     words = loadTmem(
         e.addC(tmemAddress(op.getBuffer(), get(op.getSlot())), firstByte / 4),
         (endByte - firstByte) / 4);
@@ -288,14 +303,10 @@ LogicalResult KernelLowering::lowerRead(tcgen::ReadOp op) {
     for (int64_t byte = firstByte; byte < endByte; byte += 16) {
       Value at = e.add(e.addC(address, byte / span * type.getRows() * span),
                        e.xori(e.c32(byte % span), flip));
-      words.append(e.elements(
-          e.op<LLVM::LoadOp>(e.vec(4, e.i32()), e.intToPtr(at, Shared), 16)));
+      words.append(loadShared(at));
     }
   }
-  if (!tile.isPacked())
-    for (Value &word : words)
-      word = e.bitcast(word, tile.element);
-  set(op.getResult(), e.fromElements(words));
+  setRow(op.getResult(), words);
   return success();
 }
 

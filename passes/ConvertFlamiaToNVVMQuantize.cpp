@@ -109,7 +109,7 @@ static bool isOnlyMultiplied(Value scaled) {
       return isOnlyMultiplied(user->getResult(0));
     auto write = dyn_cast<tcgen::WriteOp>(user);
     return isa<tcgen::WriteScalesOp>(user) ||
-           (write && llvm::none_of(write.getBuffer().getUsers(),
+           (write && llvm::none_of(tcgen::usersOf(write.getBuffer()),
                                    llvm::IsaPred<tcgen::ReadOp>));
   });
 }

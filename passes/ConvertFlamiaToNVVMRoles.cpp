@@ -109,8 +109,7 @@ LogicalResult KernelLowering::lowerReadMax(tcgen::ReadMaxOp op) {
   if (arch != "sm_103a")
     return unsupported(op, "tcgen05.ld.red is not available on ")
            << arch << " (available on sm_103a)";
-  if (role && role->writesTmem)
-    NVVM::Tcgen05WaitOp::create(e.b, e.loc, NVVM::Tcgen05WaitKind::STORE);
+  waitForOwnWrites(op.getBuffer());
   constexpr int64_t kColumns = 32;
   std::string text = "tcgen05.ld.red.sync.aligned.32x32b.x32.max.f32 {$0";
   std::string constraints = "=f";

@@ -13,6 +13,7 @@
 #include "flamia/Numerics/Layout.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace flamia {
 #define GEN_PASS_DEF_EMULATEEXP2PASS
@@ -120,13 +121,12 @@ private:
   /// The first index of the load that the tile is.
   static Value firstRowOf(Value tile) {
     Operation *load = tile.getDefiningOp();
-    if (auto op = dyn_cast_or_null<LoadOp>(load))
-      return op.getIndices().front();
-    if (auto op = dyn_cast_or_null<LoadScaledOp>(load))
-      return op.getIndices().front();
-    if (auto op = dyn_cast_or_null<LoadPayloadOp>(load))
-      return op.getIndices().front();
-    return Value();
+    if (!load)
+      return Value();
+    return llvm::TypeSwitch<Operation *, Value>(load)
+        .Case<LoadOp, LoadScaledOp, LoadPayloadOp>(
+            [](auto op) { return op.getIndices().front(); })
+        .Default(Value());
   }
 
   static std::optional<Place> placeOf(DotOp dot) {

@@ -8,9 +8,9 @@
 
 #include "passes/Passes.h"
 #include "passes/Roles/Crossings.h"
+#include "passes/Trial.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -52,16 +52,14 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     // roles still meet, is tried.
     std::string reason;
     for (Order order : orders) {
-      OwningOpRef<KernelOp> trial = kernel.clone();
-      reason.clear();
-      switch (tryAhead(*trial, order, reason)) {
-      case Trial::Same:
+      switch (tryAhead(kernel, order, reason)) {
+      case Outcome::Same:
         return plan(kernel, Order::Program).first;
-      case Trial::Fits:
+      case Outcome::Fits:
         if (order != Order::ScoresFirst)
           moveProductsUp(kernel);
         return plan(kernel, order).first;
-      case Trial::Fails:
+      case Outcome::Fails:
         break;
       }
     }
@@ -92,27 +90,23 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     return found && !hasSlots(kernel);
   }
 
-  enum class Trial { Same, Fits, Fails };
-  Trial tryAhead(KernelOp trial, Order order, std::string &reason) {
-    ScopedDiagnosticHandler handler(&getContext(), [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
-          reason.empty())
-        reason = diagnostic.str();
-      return success();
-    });
-    bool moved = order != Order::ScoresFirst && moveProductsUp(trial);
-    auto [planned, differs] = plan(trial, order);
+  enum class Outcome { Same, Fits, Fails };
+  Outcome tryAhead(KernelOp kernel, Order order, std::string &reason) {
+    Trial trial(kernel);
+    bool moved = order != Order::ScoresFirst && moveProductsUp(trial.get());
+    auto [planned, differs] = plan(trial.get(), order);
     // What cannot be planned at all is reported in program order.
     if (failed(planned) || (!moved && !differs))
-      return Trial::Same;
-    PassManager rest(&getContext(), KernelOp::getOperationName());
-    rest.enableVerifier(false);
-    rest.addPass(createCanonicalizerPass());
-    rest.addPass(createCSEPass());
-    rest.addPass(createShareColumnsPass());
-    rest.addPass(createSplitColumnsPass());
-    rest.addPass(createAllocateMemoryPass());
-    return succeeded(rest.run(trial)) ? Trial::Fits : Trial::Fails;
+      return Outcome::Same;
+    LogicalResult fits = trial.run([](OpPassManager &rest) {
+      rest.addPass(createCanonicalizerPass());
+      rest.addPass(createCSEPass());
+      rest.addPass(createShareColumnsPass());
+      rest.addPass(createSplitColumnsPass());
+      rest.addPass(createAllocateMemoryPass());
+    });
+    reason = trial.getReason().str();
+    return succeeded(fits) ? Outcome::Fits : Outcome::Fails;
   }
 
   /// Turns the program into roles. Also returns whether issuing products early

@@ -9,10 +9,10 @@
 
 #include "passes/Columns/Segments.h"
 #include "passes/Passes.h"
+#include "passes/Trial.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -379,22 +379,17 @@ struct ShareColumnsPass
 
   /// Warpgroups run apart, so fewer buffers can share space.
   bool fits(KernelOp kernel, std::string &reason) {
-    OwningOpRef<KernelOp> trial = kernel.clone();
-    ScopedDiagnosticHandler handler(&getContext(), [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
-          reason.empty())
-        reason = diagnostic.str();
-      return success();
-    });
-    Sharing sharing(vectorRole(*trial));
+    Trial trial(kernel);
+    Sharing sharing(vectorRole(trial.get()));
     if (failed(sharing.plan()))
       return false;
     sharing.apply();
-    PassManager rest(&getContext(), KernelOp::getOperationName());
-    rest.enableVerifier(false);
-    rest.addPass(createSplitColumnsPass());
-    rest.addPass(createAllocateMemoryPass());
-    return succeeded(rest.run(*trial));
+    LogicalResult fits = trial.run([](OpPassManager &rest) {
+      rest.addPass(createSplitColumnsPass());
+      rest.addPass(createAllocateMemoryPass());
+    });
+    reason = trial.getReason().str();
+    return succeeded(fits);
   }
 };
 

@@ -10,6 +10,7 @@
 #include "passes/Columns/Segments.h"
 #include "passes/Passes.h"
 #include "passes/Roles/ChannelRun.h"
+#include "passes/Trial.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -466,9 +467,10 @@ struct SplitColumnsPass
     if (llvm::any_of(kernel.getOps<RoleOp>(),
                      [](RoleOp role) { return role.getWarps() > kGroupWarps; }))
       limit = std::min(limit, kSharedRegisters);
+    hasTmem = usesTmem(kernel);
     // A rotation needs whole rows anyway.
     bool streams =
-        !usesTmem(kernel) &&
+        !hasTmem &&
         !kernel.walk([](HadamardOp) { return WalkResult::interrupt(); })
              .wasInterrupted();
     if (streams)
@@ -483,12 +485,13 @@ struct SplitColumnsPass
         }))
       return;
     // Early writes keep fewer values. Whether the roles still meet is tried.
-    OwningOpRef<KernelOp> trial = kernel.clone();
-    split(*trial, /*writesEarly=*/true);
-    ScopedDiagnosticHandler handler(&getContext(),
-                                    [](Diagnostic &) { return success(); });
-    bool meets = succeeded(ChannelRun::create(*trial));
-    split(kernel, meets);
+    split(kernel, /*writesEarly=*/meetsWithEarlyWrites(kernel));
+  }
+
+  bool meetsWithEarlyWrites(KernelOp kernel) {
+    Trial trial(kernel);
+    split(trial.get(), /*writesEarly=*/true);
+    return succeeded(ChannelRun::create(trial.get()));
   }
 
   void split(KernelOp kernel, bool writesEarly) {
@@ -504,7 +507,7 @@ struct SplitColumnsPass
         if (!join->use_empty())
           continue;
         // Warpgroups that share a role's tiles have half of them to carry.
-        if (usesTmem(kernel) && role.getWarps() == kGroupWarps)
+        if (hasTmem && role.getWarps() == kGroupWarps)
           carryInTensorMemory(kernel, join);
         join.erase();
       }
@@ -517,6 +520,7 @@ struct SplitColumnsPass
   }
 
   int64_t limit = 0;
+  bool hasTmem = false;
 };
 
 } // namespace

@@ -21,6 +21,8 @@
 namespace flamia::tcgen {
 /// The allocation behind a buffer or a part of one; null for anything else.
 AllocOp allocOf(mlir::Value buffer);
+/// The operations that use a buffer, or a part of it, by whatever name.
+llvm::SmallVector<mlir::Operation *> usersOf(mlir::Value buffer);
 /// Warps of a warpgroup, which together reach all lanes of tensor memory.
 constexpr int64_t kGroupWarps = 4;
 } // namespace flamia::tcgen

@@ -145,6 +145,18 @@ AllocOp flamia::tcgen::allocOf(Value buffer) {
   return buffer.getDefiningOp<AllocOp>();
 }
 
+SmallVector<Operation *> flamia::tcgen::usersOf(Value buffer) {
+  AllocOp alloc = allocOf(buffer);
+  SmallVector<Operation *> users;
+  for (Operation *user : (alloc ? alloc.getResult() : buffer).getUsers()) {
+    if (auto part = dyn_cast<PartOp>(user))
+      llvm::append_range(users, part.getResult().getUsers());
+    else
+      users.push_back(user);
+  }
+  return users;
+}
+
 LogicalResult RoleOp::verify() {
   int64_t warps = getWarps();
   if (warps < 1 || warps > 32)
