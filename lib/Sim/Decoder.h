@@ -11,6 +11,7 @@
 #include "Program.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace flamia {
@@ -83,7 +84,10 @@ public:
     out->imm = 0;
     return ok;
   }
-  /// Appends the elements of a vector operand (or a single one) to Kernel::vec.
+  /// Appends the elements of a vector operand (or a single one) to Kernel::vec,
+  /// as `one` decodes them.
+  bool vectorOf(const ptx::Operand &o,
+                llvm::function_ref<bool(const ptx::Operand &, Src &)> one);
   bool vectorDst(const ptx::Operand &o, unsigned bits, bool wider = false);
   bool vectorSrc(const ptx::Operand &o, Type type, bool wider = false);
   /// The bits of a register operand; 0 for anything else.

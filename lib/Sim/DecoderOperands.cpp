@@ -228,42 +228,31 @@ bool Decoder::address(const Operand &o, Src &s, bool &bits64) {
   return fail("malformed address operand of '" + in->opcode + "'");
 }
 
-bool Decoder::vectorDst(const Operand &o, unsigned bits, bool wider) {
+bool Decoder::vectorOf(const Operand &o,
+                       llvm::function_ref<bool(const Operand &, Src &)> one) {
   if (out->vecCount == 0)
     out->vecBegin = uint32_t(kernel->vec.size());
-  auto one = [&](const Operand &e) {
+  llvm::ArrayRef<Operand> elements = o.kind == Operand::Vector
+                                         ? llvm::ArrayRef<Operand>(o.elems)
+                                         : llvm::ArrayRef<Operand>(o);
+  for (const Operand &e : elements) {
     Src s;
-    if (!dst(e, bits, s, wider))
+    if (!one(e, s))
       return false;
     kernel->vec.push_back(s);
     ++out->vecCount;
-    return true;
-  };
-  if (o.kind != Operand::Vector)
-    return one(o);
-  for (const Operand &e : o.elems)
-    if (!one(e))
-      return false;
+  }
   return true;
 }
 
+bool Decoder::vectorDst(const Operand &o, unsigned bits, bool wider) {
+  return vectorOf(
+      o, [&](const Operand &e, Src &s) { return dst(e, bits, s, wider); });
+}
+
 bool Decoder::vectorSrc(const Operand &o, Type type, bool wider) {
-  if (out->vecCount == 0)
-    out->vecBegin = uint32_t(kernel->vec.size());
-  auto one = [&](const Operand &e) {
-    Src s;
-    if (!src(e, type, s, wider))
-      return false;
-    kernel->vec.push_back(s);
-    ++out->vecCount;
-    return true;
-  };
-  if (o.kind != Operand::Vector)
-    return one(o);
-  for (const Operand &e : o.elems)
-    if (!one(e))
-      return false;
-  return true;
+  return vectorOf(
+      o, [&](const Operand &e, Src &s) { return src(e, type, s, wider); });
 }
 
 } // namespace sim

@@ -22,13 +22,19 @@ std::vector<UnitCycles> costs() {
 
 Event run(uint32_t pc) { return {Event::Run, pc, pc + 1, 0}; }
 
-double cycles(std::vector<std::vector<Event>> warps) {
+/// A product of 128x128x16.
+sim::Profile profileOfProduct() {
   sim::Profile profile;
   sim::Profile::MmaShape shape;
   shape.kind = "f16";
   shape.m = shape.n = 128;
   shape.k = 16;
   profile.shapes = {shape};
+  return profile;
+}
+
+double cycles(std::vector<std::vector<Event>> warps) {
+  sim::Profile profile = profileOfProduct();
   sim::Profile::Cta cta;
   cta.warps = std::move(warps);
   auto result = replay({&cta}, profile, costs(), Machine::b200());
@@ -95,12 +101,7 @@ TEST(Timeline, TensorPipeIsInOrder) {
 }
 
 TEST(Timeline, NamesWaits) {
-  sim::Profile profile;
-  sim::Profile::MmaShape shape;
-  shape.kind = "f16";
-  shape.m = shape.n = 128;
-  shape.k = 16;
-  profile.shapes = {shape};
+  sim::Profile profile = profileOfProduct();
   sim::Profile::Cta cta;
   cta.warps = {{{Event::Mma, 0, 0, 0}, {Event::Commit, 8, 0, 0}},
                {{Event::Wait, 8, 0, 0},

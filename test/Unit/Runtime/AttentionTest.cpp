@@ -263,54 +263,66 @@ TEST(Backward, EmptyPacks) {
   }
 }
 
+/// Why good tensors are refused after a change; empty if they are not.
+static std::string
+errorWith(AttentionBackward &backward,
+          llvm::function_ref<void(BackwardTensors &)> change) {
+  Addresses addresses;
+  change(addresses.tensors);
+  return errorOf(backward.prepare(documents, addresses.tensors));
+}
+
 TEST(Backward, Refusals) {
   KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
-  auto errorWith = [&](auto change) {
-    Addresses addresses;
-    change(addresses.tensors);
-    return errorOf(backward->prepare(documents, addresses.tensors));
-  };
   const Addresses good;
-  EXPECT_EQ(errorWith([](BackwardTensors &) {}), "");
+  EXPECT_EQ(errorWith(*backward, [](BackwardTensors &) {}), "");
   EXPECT_EQ(errorOf(backward->prepare({0, 6, 4}, good.tensors)),
             "cu_seqlens must never decrease, found 6 followed by 4 at index 2");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { --t.workspaceBytes; }),
-            "the backward's workspace has " +
-                std::to_string(good.backward.bytes - 1) + " bytes, expected " +
-                std::to_string(good.backward.bytes));
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.forward.workspaceBytes = 5; }),
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { --t.workspaceBytes; }),
+      "the backward's workspace has " +
+          std::to_string(good.backward.bytes - 1) + " bytes, expected " +
+          std::to_string(good.backward.bytes));
+  EXPECT_EQ(errorWith(*backward,
+                      [](BackwardTensors &t) { t.forward.workspaceBytes = 5; }),
             "the forward's workspace has 5 bytes, expected " +
                 std::to_string(good.forward.bytes));
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.workspace += 16; }),
+  EXPECT_EQ(errorWith(*backward, [](BackwardTensors &t) { t.workspace += 16; }),
             "the backward's workspace is at address 0x80000010, which is not a "
             "multiple of 256");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.pieces.assign(3, 0); }),
-            "the backward's workspace has 3 addresses, expected 18");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dO = 0; }),
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { t.pieces.assign(3, 0); }),
+      "the backward's workspace has 3 addresses, expected 18");
+  EXPECT_EQ(errorWith(*backward, [](BackwardTensors &t) { t.dO = 0; }),
             "argument 'do' is a null pointer");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dV += 8; }),
+  EXPECT_EQ(errorWith(*backward, [](BackwardTensors &t) { t.dV += 8; }),
             "argument 'dv' is at address 0x70000008, which is not a multiple "
             "of 16");
 
   // 301 tokens, 4 heads, 64 channels in BF16: 154112 bytes.
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dQ = t.dO; }),
+  EXPECT_EQ(errorWith(*backward, [](BackwardTensors &t) { t.dQ = t.dO; }),
             "'dq' (154112 bytes at 0x40000000) overlaps 'do' (154112 bytes at "
             "0x40000000)");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dK = t.dV + 16; }),
+  EXPECT_EQ(errorWith(*backward, [](BackwardTensors &t) { t.dK = t.dV + 16; }),
             "'dv' (77056 bytes at 0x70000000) overlaps 'dk' (77056 bytes at "
             "0x70000010)");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dQ = t.dK - 154112; }), "");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dQ = t.dK - 154096; }),
-            "'dk' (77056 bytes at 0x60000000) overlaps 'dq' (154112 bytes at "
-            "0x5ffda610)");
-  EXPECT_NE(errorWith([](BackwardTensors &t) {
-              t.workspace = t.forward.workspace;
-            }).find("overlaps 'work'"),
-            std::string::npos);
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { t.dQ = t.dK - 154112; }),
+      "");
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { t.dQ = t.dK - 154096; }),
+      "'dk' (77056 bytes at 0x60000000) overlaps 'dq' (154112 bytes at "
+      "0x5ffda610)");
+  EXPECT_NE(
+      errorWith(*backward,
+                [](BackwardTensors &t) { t.workspace = t.forward.workspace; })
+          .find("overlaps 'work'"),
+      std::string::npos);
   // Inputs may share memory.
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dO = t.forward.o; }), "");
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { t.dO = t.forward.o; }), "");
 
   AttentionConfig other = smallConfig();
   other.headDim = 128;
@@ -330,40 +342,41 @@ TEST(Backward, Strides) {
   KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   std::unique_ptr<AttentionBackward> backward = makeBackward(*device, folder);
-  auto errorWith = [&](auto change) {
-    Addresses addresses;
-    change(addresses.tensors);
-    return errorOf(backward->prepare(documents, addresses.tensors));
-  };
   // V inside [tokens, 4 + 2 + 2, 64], dO by heads.
-  EXPECT_EQ(errorWith([](BackwardTensors &t) {
-              t.forward.vStrides = {512, 64};
-              t.dOStrides = {64, 301 * 64};
-            }),
+  EXPECT_EQ(errorWith(*backward,
+                      [](BackwardTensors &t) {
+                        t.forward.vStrides = {512, 64};
+                        t.dOStrides = {64, 301 * 64};
+                      }),
             "");
   EXPECT_EQ(
-      errorWith([](BackwardTensors &t) { t.forward.vStrides = {516, 64}; }),
+      errorWith(*backward,
+                [](BackwardTensors &t) { t.forward.vStrides = {516, 64}; }),
       "argument 'v_bf16' has stride 516 in dimension 0, which is 1032 bytes "
       "and not a multiple of 16");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dOStrides = {256, 68}; }),
-            "argument 'do' has stride 68 in dimension 1, which is 136 bytes "
-            "and not a multiple of 16");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) {
-              t.dQ = uint64_t(1) << 50;
-              t.dQStrides = {uint64_t(1) << 33, 64};
-            }),
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { t.dOStrides = {256, 68}; }),
+      "argument 'do' has stride 68 in dimension 1, which is 136 bytes "
+      "and not a multiple of 16");
+  EXPECT_EQ(errorWith(*backward,
+                      [](BackwardTensors &t) {
+                        t.dQ = uint64_t(1) << 50;
+                        t.dQStrides = {uint64_t(1) << 33, 64};
+                      }),
             "argument 'dq' has stride 8589934592 in dimension 0, the limit is "
             "8589934584 elements (2^34 - 16 bytes)");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dQStrides = {248, 64}; }),
-            "argument 'dq' has stride 248 in dimension 0, expected at least "
-            "256 because the kernel writes it");
-  EXPECT_EQ(errorWith([](BackwardTensors &t) { t.dKStrides = {128, 56}; }),
-            "argument 'dk' has stride 56 in dimension 1, expected at least 64 "
-            "because the kernel writes it");
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { t.dQStrides = {248, 64}; }),
+      "argument 'dq' has stride 248 in dimension 0, expected at least "
+      "256 because the kernel writes it");
+  EXPECT_EQ(
+      errorWith(*backward, [](BackwardTensors &t) { t.dKStrides = {128, 56}; }),
+      "argument 'dk' has stride 56 in dimension 1, expected at least 64 "
+      "because the kernel writes it");
 
   // Gradients side by side in the rows of one tensor.
   auto sideBySide = [&](uint64_t dk, uint64_t dv, uint64_t stride = 512) {
-    return errorWith([=](BackwardTensors &t) {
+    return errorWith(*backward, [=](BackwardTensors &t) {
       t.dQStrides = t.dKStrides = t.dVStrides = {stride, 64};
       t.dK = t.dQ + dk;
       t.dV = t.dQ + dv;
@@ -389,16 +402,17 @@ TEST(Backward, Strides) {
             "'dk' (307456 bytes at 0x4fffff10) overlaps 'dq' (307712 bytes at "
             "0x50000000)");
   // Other rows: dK's come to lie on dQ's.
-  EXPECT_EQ(errorWith([](BackwardTensors &t) {
-              t.dQStrides = {512, 64};
-              t.dKStrides = {520, 64};
-              t.dK = t.dQ + 512;
-            }),
+  EXPECT_EQ(errorWith(*backward,
+                      [](BackwardTensors &t) {
+                        t.dQStrides = {512, 64};
+                        t.dKStrides = {520, 64};
+                        t.dK = t.dQ + 512;
+                      }),
             "'dk' (312256 bytes at 0x50000200) overlaps 'dq' (307712 bytes at "
             "0x50000000)");
   // Side by side head by head, [tokens, 2, 2, 64].
   auto byHeads = [&](uint64_t dv, uint64_t token) {
-    return errorWith([=](BackwardTensors &t) {
+    return errorWith(*backward, [=](BackwardTensors &t) {
       t.dKStrides = t.dVStrides = {token, 128};
       t.dV = t.dK + dv;
     });
