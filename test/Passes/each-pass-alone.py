@@ -23,8 +23,14 @@ def run(name, source, target):
     return bad, result.returncode == 0
 
 
+def table(path):
+    """The file's text, with that of what it includes from its folder in place."""
+    included = lambda match: table(os.path.join(os.path.dirname(path), match.group(1)))
+    return re.sub(r'include "(\w+\.td)"', included, open(path).read())
+
+
 def main():
-    passes = re.findall(r'Pass<"([a-z0-9-]+)"', open(sys.argv[1]).read())
+    passes = re.findall(r'Pass<"([a-z0-9-]+)"', table(sys.argv[1]))
     scratch = sys.argv[-1]
     os.makedirs(scratch, exist_ok=True)
     inputs = list(sys.argv[2:-1])
