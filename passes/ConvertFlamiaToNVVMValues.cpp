@@ -260,6 +260,7 @@ LogicalResult KernelLowering::lowerFor(scf::ForOp op) {
           yields.assign(args.begin(), args.end());
         scf::YieldOp::create(e.b, location, yields);
       });
+  loop.setUnsignedCmp(op.getUnsignedCmp());
   size_t next = 0;
   for (auto [value, count] : llvm::zip(op.getResults(), counts)) {
     values[value] = Values(loop.getResults().slice(next, count));

@@ -35,9 +35,13 @@ public:
       : first(first), second(second) {}
 
   bool run() {
+    // Both trip counts together must fit the type.
+    Type type = first.getInductionVar().getType();
     return first.getNumResults() == 0 && second.getNumResults() == 0 &&
-           first.getInductionVar().getType() ==
-               second.getInductionVar().getType() &&
+           (type.isIndex() || type.isInteger(64)) &&
+           second.getInductionVar().getType() == type &&
+           !first.getUnsignedCmp() &&
+           first->getAttrDictionary() == second->getAttrDictionary() &&
            matchPattern(first.getStep(), m_One()) &&
            matchPattern(second.getStep(), m_One()) &&
            sameRegions(first.getRegion(), second.getRegion());
@@ -59,12 +63,15 @@ private:
         value.getType() != other.getType())
       return false;
     Attribute constant, otherConstant;
-    if (matchPattern(value, m_Constant(&constant)) &&
-        matchPattern(other, m_Constant(&otherConstant)) &&
-        constant == otherConstant)
+    matchPattern(value, m_Constant(&constant));
+    matchPattern(other, m_Constant(&otherConstant));
+    if (constant && constant == otherConstant)
       return true;
-    // A tensor map's address is that of a parameter.
-    if (isByValue(value) || isByValue(other))
+    // A tensor map's address is that of a parameter, an immediate is a
+    // constant.
+    if (isByValue(value) || isByValue(other) ||
+        ((constant || otherConstant) &&
+         isa<LLVM::InlineAsmOp, LLVM::CallIntrinsicOp>(operand.getOwner())))
       return false;
     differing[{value, other}].push_back(&operand);
     return true;

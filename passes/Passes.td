@@ -348,8 +348,8 @@ def MergeLoopsPass : Pass<"flamia-merge-loops", "::mlir::LLVM::LLVMFuncOp"> {
     outside (pointers, extents, scalars), one loop runs the iterations of both, in the same
     order, and selects the values. Straight-line code of whole rows then is in the
     instruction cache once: for Q and K in `quantize_qkv`. Loops of fewer than
-    `min-operations` operations, loops that carry values and loops of which one reads another
-    tensor map than the other are left alone. Numbers do not change.
+    `min-operations` operations, loops that carry values, compare unsigned or have other
+    attributes, and loops of which one reads another tensor map than the other are left alone. Numbers do not change.
 
     Before, with `min-operations=1`:
 

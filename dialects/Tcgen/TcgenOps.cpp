@@ -86,7 +86,17 @@ LogicalResult AllocOp::verify() {
   return success();
 }
 
+/// Parts are for code of threads: what an engine uses is traced by buffers.
+static LogicalResult checkWhole(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (operand.getDefiningOp<PartOp>())
+      return op->emitOpError("expected a buffer, but got a tcgen.part");
+  return success();
+}
+
 LogicalResult FillScalesOp::verify() {
+  if (failed(checkWhole(*this)))
+    return failure();
   int64_t byte = getByte();
   if (byte < 0 || byte > 255)
     return emitOpError("expected a byte from 0 to 255, but got ") << byte;
@@ -205,6 +215,13 @@ LogicalResult PartOp::verify() {
     return emitOpError("expected one or two of the four blocks of an atom, "
                        "but got ")
            << part << " of " << whole;
+  int64_t cols = part.getCols();
+  if (APInt first; matchPattern(getFirst(), m_ConstantInt(&first)) &&
+                   (first.isNegative() || first.urem(cols) != 0 ||
+                    first.uge(whole.getCols())))
+    return emitOpError("expected the first column to be a multiple of ")
+           << cols << " below " << whole.getCols() << ", but got "
+           << first.getSExtValue();
   return success();
 }
 
@@ -222,6 +239,8 @@ LogicalResult ExpectOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult TmaLoadOp::verify() {
+  if (failed(checkWhole(*this)))
+    return failure();
   auto source = cast<MemRefType>(getSource().getType());
   if (failed(checkKind(*this, "buffer", getBuffer().getType(),
                        {{Space::Smem, Layout::Operand}})))
@@ -238,6 +257,8 @@ LogicalResult TmaLoadOp::verify() {
 }
 
 LogicalResult BulkLoadOp::verify() {
+  if (failed(checkWhole(*this)))
+    return failure();
   auto source = cast<MemRefType>(getSource().getType());
   BufferType buffer = getBuffer().getType();
   if (failed(checkKind(
@@ -269,6 +290,8 @@ LogicalResult BulkLoadOp::verify() {
 }
 
 LogicalResult CopyScalesOp::verify() {
+  if (failed(checkWhole(*this)))
+    return failure();
   BufferType source = getSource().getType();
   if (failed(checkKind(*this, "source", source,
                        {{Space::Smem, Layout::Scales}})) ||
@@ -284,6 +307,8 @@ LogicalResult CopyScalesOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult MmaOp::verify() {
+  if (failed(checkWhole(*this)))
+    return failure();
   BufferType d = getD().getType(), a = getA().getType(), b = getB().getType();
   if (failed(checkKind(*this, "d", d, {{Space::Tmem, Layout::Lanes}})) ||
       failed(checkKind(

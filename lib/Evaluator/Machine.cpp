@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace flamia;
@@ -38,15 +39,27 @@ LogicalResult Machine::runBlock(Block &block) {
 }
 
 LogicalResult Machine::runFor(scf::ForOp op) {
-  int64_t upper = integer(op.getUpperBound()), step = integer(op.getStep());
-  if (step <= 0)
+  bool isUnsigned = op.getUnsignedCmp();
+  Type type = op.getInductionVar().getType();
+  unsigned width = type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+  auto bits = [&](Value value) {
+    uint64_t all = uint64_t(integer(value));
+    return isUnsigned ? all & llvm::maskTrailingOnes<uint64_t>(width) : all;
+  };
+  uint64_t lower = bits(op.getLowerBound()), upper = bits(op.getUpperBound()),
+           step = bits(op.getStep());
+  if (step == 0 || (!isUnsigned && int64_t(step) < 0))
     return emitError(op.getLoc(), "expected a positive loop step, but got ")
-           << step;
+           << int64_t(step);
+  bool runs = isUnsigned ? lower < upper : int64_t(lower) < int64_t(upper);
+  uint64_t distance = runs ? upper - lower : 0;
   SmallVector<Slot> carried;
   for (Value init : op.getInitArgs())
     carried.push_back(slot(init));
-  for (int64_t i = integer(op.getLowerBound()); i < upper; i += step) {
-    setInteger(op.getInductionVar(), i);
+  for (uint64_t at = 0; at < distance; at += step) {
+    setInteger(op.getInductionVar(), isUnsigned
+                                         ? llvm::SignExtend64(lower + at, width)
+                                         : int64_t(lower + at));
     for (auto [arg, value] : llvm::zip(op.getRegionIterArgs(), carried))
       set(arg, value);
     if (failed(runBlock(*op.getBody())))

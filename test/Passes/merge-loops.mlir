@@ -98,3 +98,55 @@ llvm.func @maps(%x: !llvm.ptr {llvm.byval = !llvm.array<128 x i8>, nvvm.grid_con
   }
   llvm.return
 }
+
+// Trip counts are those of signed loops, and attributes belong to one loop.
+// CHECK-LABEL: llvm.func @other_loops
+// CHECK-COUNT-2: scf.for unsigned
+// CHECK-COUNT-4: scf.for %
+llvm.func @other_loops(%x: !llvm.ptr<1>, %y: !llvm.ptr<1>, %value: i32, %m: i64, %k: i32) {
+  %a = arith.index_cast %m : i64 to index
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.for unsigned %i = %c0 to %a step %c1 {
+    llvm.store %value, %x : i32, !llvm.ptr<1>
+  }
+  scf.for unsigned %i = %c0 to %a step %c1 {
+    llvm.store %value, %y : i32, !llvm.ptr<1>
+  }
+  llvm.store %value, %x : i32, !llvm.ptr<1>
+  scf.for %i = %c0 to %a step %c1 {
+    llvm.store %value, %x : i32, !llvm.ptr<1>
+  } {note = 1 : i32}
+  scf.for %i = %c0 to %a step %c1 {
+    llvm.store %value, %y : i32, !llvm.ptr<1>
+  } {note = 2 : i32}
+  llvm.store %value, %x : i32, !llvm.ptr<1>
+  // Both counts together may not fit 32 bits.
+  scf.for %i = %zero to %k step %one : i32 {
+    llvm.store %value, %x : i32, !llvm.ptr<1>
+  }
+  scf.for %i = %zero to %k step %one : i32 {
+    llvm.store %value, %y : i32, !llvm.ptr<1>
+  }
+  llvm.return
+}
+
+// An immediate of inline assembly cannot be selected.
+// CHECK-LABEL: llvm.func @immediates
+// CHECK-COUNT-2: scf.for
+llvm.func @immediates(%m: i64) {
+  %a = arith.index_cast %m : i64 to index
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %one = arith.constant 1 : i32
+  %two = arith.constant 2 : i32
+  scf.for %i = %c0 to %a step %c1 {
+    llvm.inline_asm has_side_effects "nanosleep.u32 $0;", "n" %one : (i32) -> ()
+  }
+  scf.for %i = %c0 to %a step %c1 {
+    llvm.inline_asm has_side_effects "nanosleep.u32 $0;", "n" %two : (i32) -> ()
+  }
+  llvm.return
+}

@@ -964,3 +964,72 @@ flamia.kernel @k(%n: index) parameters {} grid(1) {
   }
   flamia.return
 }
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %c17 = arith.constant 17 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "r" warps 8 {
+    // expected-error@+1 {{expected the first column to be a multiple of 64 below 128, but got 17}}
+    %p = tcgen.part %a from %c17 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %negative = arith.constant -64 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "r" warps 8 {
+    // expected-error@+1 {{expected the first column to be a multiple of 64 below 128, but got -64}}
+    %p = tcgen.part %a from %negative : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %c128 = arith.constant 128 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "r" warps 8 {
+    // expected-error@+1 {{expected the first column to be a multiple of 64 below 128, but got 128}}
+    %p = tcgen.part %a from %c128 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+// Parts are for reads and writes of threads.
+flamia.kernel @k(%n: index) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %false = arith.constant false
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  %k = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  %j = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+  tcgen.role "mma" warps 1 {
+    %p = tcgen.part %a from %n : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+    // expected-error@+1 {{expected a buffer, but got a tcgen.part}}
+    tcgen.mma %p[%c0], %k[%c0], %j[%c0] major k accumulate %false : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
+    tcgen.drain
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%n: index, %s: memref<?x512xf8E8M0FNU>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %t = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x2xf8E8M0FNU>
+  tcgen.role "mma" warps 1 {
+    %p = tcgen.part %a from %n : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU> -> !tcgen.buffer<smem, scales, 1 x 128x2xf8E8M0FNU>
+    // expected-error@+1 {{expected a buffer, but got a tcgen.part}}
+    tcgen.copy_scales %p[%c0], %t[%c0] : !tcgen.buffer<smem, scales, 1 x 128x2xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 128x2xf8E8M0FNU>
+    tcgen.drain
+  }
+  flamia.return
+}
