@@ -96,6 +96,12 @@ Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
   std::vector<runtime::Argument> arguments;
   ProfiledLaunch result;
   for (const runtime::RecordArgument &a : record.arguments) {
+    if (!a.isTensor && a.element != runtime::Element::F32)
+      return createStringError(
+          "kernel '" + record.kernel + "' takes " + a.name + ", a scalar of " +
+          runtime::nameOf(a.element) +
+          " for which no value is known: give launches (--launch) instead of "
+          "its record");
     if (!a.isTensor) {
       arguments.push_back(runtime::Argument::number(a.name, 0.125));
       continue;
