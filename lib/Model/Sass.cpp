@@ -136,6 +136,7 @@ enum class Class {
   Alu,
   Convert8,
   Convert16,
+  Redux,
   Shuffle,
   Shared,
   Global,
@@ -178,7 +179,8 @@ static Class classify(StringRef opcode) {
              Class::Alu)
       .Cases({"HSETP2", "HSET2", "HMNMX2", "IABS", "I2FP", "FCHK", "CS2R"},
              Class::Alu)
-      .Cases({"SHFL", "REDUX", "MATCH"}, Class::Shuffle)
+      .Cases({"REDUX", "MATCH"}, Class::Redux)
+      .Case("SHFL", Class::Shuffle)
       .Cases({"LDS", "STS", "ATOMS", "LDSM", "STSM"}, Class::Shared)
       .Cases({"LDG", "STG", "LD", "ST", "ATOMG", "ATOM"}, Class::Global)
       .Cases({"RED", "REDG", "LDL", "STL", "LDGSTS", "LDC"}, Class::Global)
@@ -204,11 +206,12 @@ llvm::StringRef classOf(const SassInstruction &instruction) {
   case Class::IntegerMad:
     return "fma";
   case Class::Alu:
-  case Class::Shuffle:
+  case Class::Redux:
     return "alu";
   case Class::Convert8:
   case Class::Convert16:
     return "convert";
+  case Class::Shuffle:
   case Class::Shared:
   case Class::Global:
     return "memory";
@@ -258,8 +261,11 @@ UnitCycles costOf(const SassInstruction &instruction, const Machine &machine) {
   case Class::Convert16:
     u[Unit::Alu] = lanes / Machine::convert16;
     break;
+  case Class::Redux:
+    u[Unit::Alu] = lanes / Machine::redux;
+    break;
   case Class::Shuffle:
-    u[Unit::Alu] = lanes / Machine::shuffle;
+    u[Unit::Shared] = lanes / Machine::shuffle;
     break;
   case Class::Shared:
   case Class::Global:

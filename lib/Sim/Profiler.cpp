@@ -54,8 +54,9 @@ void Profiler::add(Path &path, const Event &event) {
 
 /// Whether neighbours (lanes l and l ^ 1, or else l and l ^ 2) all read the
 /// same address, so that the memory serves two groups of lanes at a time.
-/// Measured on an H200: broadcasts of 4, 8 and 16 bytes take 1, 1 and 2 cycles
-/// a warp, as do 16 bytes read by pairs of lanes or by quarters of a warp.
+/// Measured on an H200 (bench/h200/README.md): broadcasts of 4, 8 and 16 bytes
+/// take 1, 1 and 2 cycles a warp, as do 16 bytes read by pairs of lanes or by
+/// quarters of a warp; products that read shared memory lose as many.
 static bool neighboursAgree(const uint64_t *address, uint32_t mask) {
   for (int distance : {1, 2}) {
     bool agree = true;

@@ -27,7 +27,7 @@ enum class Unit : unsigned {
   Fma,       ///< FFMA, FADD, FMUL, their packed forms, IMAD, half precision
   Alu,       ///< comparisons, logic, moves, conversions to 8 and 16 bits
   Issue,     ///< issue slots, four warp instructions a cycle
-  Shared,    ///< shared memory, 128 bytes a cycle
+  Shared,    ///< shared memory, 128 bytes a cycle, and shuffles
   TmemLoad,  ///< tcgen05.ld
   TmemStore, ///< tcgen05.st
   L2Reduce,  ///< fp32 reductions into L2
@@ -70,11 +70,14 @@ struct Machine {
   static constexpr double alu = 64;
   static constexpr double convert8 = 32;  ///< F2FP to 8 and 4 bits
   static constexpr double convert16 = 64; ///< F2FP to BF16; 32 to 64 reported
-  static constexpr double shuffle = 32;
+  static constexpr double redux = 32; ///< REDUX, MATCH: the rate of shuffles
   static constexpr double issue = 128;
   // Bytes, section 4. The two sources for tcgen05.ld differ by ten times (228
   // and 2400 bytes); 512 is the middle that facts recommends.
   static constexpr double sharedBytes = 128;
+  /// Threads; a shuffle keeps operands of products from passing, as measured on
+  /// an H200 (bench/h200/README.md).
+  static constexpr double shuffle = 32;
   static constexpr double tmemLoadBytes = 512;
   static constexpr double tmemStoreBytes = 512; ///< 345 to 683
   static constexpr double l2ReduceBytes = 14;

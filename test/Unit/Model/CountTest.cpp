@@ -103,6 +103,10 @@ TEST(Sass, Costs) {
   EXPECT_EQ(costOf(sass("FFMA"), b200)[Unit::Fma], 0.25);
   EXPECT_EQ(costOf(sass("FFMA2"), b200)[Unit::Fma], 0.5);
   EXPECT_EQ(costOf(sass("FMNMX3"), b200)[Unit::Alu], 0.5);
+  // Shuffles pass where shared memory is read, not in an arithmetic unit.
+  EXPECT_EQ(costOf(sass("SHFL.BFLY"), b200)[Unit::Shared], 1);
+  EXPECT_EQ(costOf(sass("SHFL.BFLY"), b200)[Unit::Alu], 0);
+  EXPECT_EQ(costOf(sass("REDUX.MAX"), b200)[Unit::Alu], 1);
   EXPECT_EQ(
       costOf(sass("F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C"), b200)[Unit::Alu],
       1);

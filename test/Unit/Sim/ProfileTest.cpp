@@ -89,6 +89,10 @@ TEST(Profile, SharedPasses) {
   EXPECT_EQ(passes("mov.u32 %r2, 0;", load), 2u);
   EXPECT_EQ(passes("shr.u32 %r2, tid, 1;\nshl.b32 %r2, %r2, 4;", load), 2u);
   EXPECT_EQ(passes("and.b32 %r2, tid, 1;\nshl.b32 %r2, %r2, 4;", load), 2u);
+  // Halves of the warp in two rows: two. The same 128 bytes for every quarter:
+  // four, as many as 512 bytes.
+  EXPECT_EQ(passes("and.b32 %r2, tid, 16;\nshl.b32 %r2, %r2, 3;", load), 2u);
+  EXPECT_EQ(passes("and.b32 %r2, tid, 7;\nshl.b32 %r2, %r2, 4;", load), 4u);
   EXPECT_EQ(passes("setp.eq.u32 %p1, tid, 9;\nselp.u32 %r2, 16, 0, %p1;", load),
             4u);
   EXPECT_EQ(passes("mov.u32 %r2, 0;", "ld.shared.v2.b32 {%r5, %r6}, [%r2];"),
