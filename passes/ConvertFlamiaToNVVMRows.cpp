@@ -195,11 +195,16 @@ void KernelLowering::lowerMask(MaskOp op) {
     high = low = Value();
   }
   // ptxas would keep the results of comparisons for the next mask of the same
-  // columns, in registers. Where these are short, every mask compares other
-  // numbers.
+  // columns, in registers or bit by bit in one. Where registers are short,
+  // every mask compares other numbers, or tests other bits.
+  int64_t firstBit = 0;
   if (vectorRegisters) {
     differentBound += 1 << 10;
     offset += differentBound;
+    if (bits) {
+      firstBit = (differentBound >> 10) % (32 - int64_t(elements.size()));
+      bits = e.inPlace(e.op<arith::ShLIOp>(bits, e.c32(firstBit))).front();
+    }
     if (high)
       high = e.addC(high, differentBound);
     if (low)
@@ -209,7 +214,8 @@ void KernelLowering::lowerMask(MaskOp op) {
     Value index = e.c32(offset + int64_t(c));
     if (bits)
       x = e.select(e.cmp(arith::CmpIPredicate::ne,
-                         e.andi(bits, e.c32(int64_t(1) << c)), e.c32(0)),
+                         e.andi(bits, e.c32(int64_t(1) << (firstBit + c))),
+                         e.c32(0)),
                    x, masked);
     if (high)
       x = e.select(e.cmp(arith::CmpIPredicate::sgt, high, index), x, masked);
@@ -231,21 +237,48 @@ LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
   };
   if (!op.getInverse())
     flipSigns();
-  for (int64_t h = 1; h < n; h *= 2)
-    for (int64_t i = 0; i < n; ++i)
+  // Sums and differences of two neighbours at a time where the hardware has
+  // instructions for two; not where registers are bounded for several CTAs to
+  // share an SM, because pairs are bound to each other.
+  bool inPairs = tmemColumns > 0 && n > 1;
+  for (int64_t h = 1; h < n; h *= 2) {
+    int64_t width = inPairs && h > 1 ? 2 : 1;
+    for (int64_t i = 0; i < n; i += width)
       if (!(i & h)) {
-        Value a = x[i], b = x[i + h];
+        MutableArrayRef<Value> low(&x[i], width), high(&x[i + h], width);
+        Value a = width > 1 ? e.vectorOf(low) : low[0];
+        Value b = width > 1 ? e.vectorOf(high) : high[0];
+        Value sum = e.op<arith::AddFOp>(a, b);
+        Value difference = e.op<arith::SubFOp>(a, b);
+        SmallVector<Value> both{sum, difference};
+        if (width > 1) {
+          both = e.elements(sum);
+          llvm::append_range(both, e.elements(difference));
+        }
         // In this order: LLVM's own keeps twice as many values.
-        SmallVector<Value> pair =
-            e.inPlace({e.op<arith::AddFOp>(a, b), e.op<arith::SubFOp>(a, b)});
-        x[i] = pair[0];
-        x[i + h] = pair[1];
+        both = e.inPlace(both);
+        llvm::copy(ArrayRef(both).take_front(width), low.begin());
+        llvm::copy(ArrayRef(both).drop_front(width), high.begin());
       }
-  Value factor = e.cF32(float(1.0 / std::sqrt(double(n))));
-  for (Value &value : x)
-    value = e.op<arith::MulFOp>(value, factor);
-  if (op.getInverse())
-    flipSigns();
+  }
+  float factor = float(1.0 / std::sqrt(double(n)));
+  if (inPairs) {
+    for (int64_t c = 0; c < n; c += 2) {
+      auto factorOf = [&](int64_t column) {
+        bool isFlipped = op.getInverse() && numerics::rotationSign(column) < 0;
+        return e.cF32(isFlipped ? -factor : factor);
+      };
+      Value product =
+          e.op<arith::MulFOp>(e.vectorOf(ArrayRef(x).slice(c, 2)),
+                              e.vectorOf({factorOf(c), factorOf(c + 1)}));
+      llvm::copy(e.elements(product), x.begin() + c);
+    }
+  } else {
+    for (Value &value : x)
+      value = e.op<arith::MulFOp>(value, e.cF32(factor));
+    if (op.getInverse())
+      flipSigns();
+  }
   set(op.getResult(), e.fromElements(x));
   return success();
 }

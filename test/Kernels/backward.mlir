@@ -20,6 +20,12 @@
 // CHECK: dkdv {{.*}} registers, 0 bytes spill stores, 0 bytes spill loads, 0 bytes stack
 // CHECK-NOT: C7508
 
+// The rotation takes sums and differences of two neighbours at a time: 32 pairs for each
+// distance from 2 to 64, and 64 single ones at distance 1.
+// RUN: FileCheck %s --check-prefix=PAIRS --input-file=%t.c/dq.ptx
+// PAIRS-COUNT-64: sub.rn.f32 
+// PAIRS-COUNT-192: sub.rn.f32x2
+
 !scores = tensor<128x128xf32>
 !probs = tensor<128x128xbf16>
 !row = tensor<128x1xf32>
