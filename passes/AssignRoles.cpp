@@ -42,7 +42,7 @@ struct AssignRolesPass
     if (optLevel > 3) {
       kernel.emitError(
           "flamia-assign-roles: expected an opt-level from 0 to 3, but got ")
-          << optLevel;
+          << optLevel.getValue();
       return signalPassFailure();
     }
     WalkResult result = kernel.walk([&](Operation *op) {

@@ -188,6 +188,12 @@ struct MergeLoopsPass
   using MergeLoopsPassBase::MergeLoopsPassBase;
 
   void runOnOperation() override {
+    if (minOperations < 1) {
+      getOperation().emitError("flamia-merge-loops: expected min-operations >= "
+                               "1, but got ")
+          << minOperations.getValue();
+      return signalPassFailure();
+    }
     SmallVector<scf::ForOp> loops;
     getOperation()->walk<WalkOrder::PreOrder>(
         [&](scf::ForOp loop) { loops.push_back(loop); });

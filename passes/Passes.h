@@ -54,6 +54,11 @@ void registerFlamiaDialects(mlir::DialectRegistry &registry);
 void buildTcgenPipeline(mlir::OpPassManager &manager,
                         const PipelineOptions &options);
 
+/// Its end, on kernels that flamia-pipeline has turned into roles: up to
+/// placed buffers. flamia-pipeline itself tries it on a copy.
+void buildMemoryPipeline(mlir::OpPassManager &kernelPasses,
+                         const PipelineOptions &options);
+
 /// The last part: Tcgen with memories allocated (or a Flamia kernel without
 /// products) to the LLVM dialect, ready for translation.
 void buildLLVMPipeline(mlir::OpPassManager &manager,

@@ -378,7 +378,7 @@ def MergeLoopsPass : Pass<"flamia-merge-loops", "::mlir::LLVM::LLVMFuncOp"> {
   }];
   let options = [
     Option<"minOperations", "min-operations", "int64_t", /*default=*/"512",
-           "operations of a body that is worth it">];
+           "1 or more: operations of a body that is worth it">];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 

@@ -36,10 +36,10 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     if (!kernel.getOps<tcgen::RoleOp>().empty())
       return kernel.emitError("expected a tile program, but the kernel has "
                               "roles already");
-    if (maxStages < 1)
+    if (maxStages < 1 || maxStages > 64)
       return kernel.emitError(
-                 "flamia-pipeline: expected max-stages >= 1, but got ")
-             << maxStages;
+                 "flamia-pipeline: expected max-stages from 1 to 64, but got ")
+             << maxStages.getValue();
     eraseDeadCode(kernel);
     if (failed(checkStores(kernel)))
       return failure();
@@ -98,13 +98,9 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     // What cannot be planned at all is reported in program order.
     if (failed(planned) || (!moved && !differs))
       return Outcome::Same;
-    LogicalResult fits = trial.run([](OpPassManager &rest) {
-      rest.addPass(createCanonicalizerPass());
-      rest.addPass(createCSEPass());
-      rest.addPass(createShareColumnsPass());
-      rest.addPass(createSplitColumnsPass());
-      rest.addPass(createAllocateMemoryPass());
-    });
+    // What the architecture changes there leaves buffers and channels alone.
+    LogicalResult fits =
+        trial.run([](OpPassManager &rest) { buildMemoryPipeline(rest, {}); });
     reason = trial.getReason().str();
     return succeeded(fits) ? Outcome::Fits : Outcome::Fails;
   }

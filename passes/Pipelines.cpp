@@ -87,15 +87,20 @@ void flamia::buildTcgenPipeline(OpPassManager &manager,
   assignRoles.optLevel = options.optLevel;
   manager.addNestedPass<KernelOp>(createAssignRolesPass(assignRoles));
   manager.addNestedPass<KernelOp>(createPipelinePass());
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
+  buildMemoryPipeline(manager.nest<KernelOp>(), options);
+}
+
+void flamia::buildMemoryPipeline(OpPassManager &kernelPasses,
+                                 const PipelineOptions &options) {
+  kernelPasses.addPass(createCanonicalizerPass());
+  kernelPasses.addPass(createCSEPass());
   if (options.optLevel > 0)
-    manager.addNestedPass<KernelOp>(createSkipRescalingPass());
-  manager.addNestedPass<KernelOp>(createShareColumnsPass());
-  manager.addNestedPass<KernelOp>(createSplitColumnsPass());
+    kernelPasses.addPass(createSkipRescalingPass());
+  kernelPasses.addPass(createShareColumnsPass());
+  kernelPasses.addPass(createSplitColumnsPass());
   if (options.optLevel > 0 && options.arch == "sm_103a")
-    manager.addNestedPass<KernelOp>(createReadMaxPass());
-  manager.addNestedPass<KernelOp>(createAllocateMemoryPass());
+    kernelPasses.addPass(createReadMaxPass());
+  kernelPasses.addPass(createAllocateMemoryPass());
 }
 
 void flamia::buildLLVMPipeline(OpPassManager &manager,

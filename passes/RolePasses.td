@@ -120,7 +120,7 @@ def PipelinePass : Pass<"flamia-pipeline", "::flamia::KernelOp"> {
   }];
   let options = [
     Option<"maxStages", "max-stages", "int64_t", /*default=*/"4",
-           "slots of a ring of loads inside a loop, before memory is allocated">];
+           "1 to 64: slots of a ring of loads inside a loop, before memory is allocated">];
   let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect",
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
@@ -233,7 +233,7 @@ def SplitColumnsPass : Pass<"flamia-split-columns", "::flamia::KernelOp"> {
   }];
   let options = [
     Option<"maxRegisters", "max-registers", "int64_t", /*default=*/"192",
-           "32-bit registers of a thread for tiles; the rest is for addresses and scalars">];
+           "1 or more: 32-bit registers of a thread for tiles; the rest is for addresses and scalars">];
   let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect",
                            "::mlir::arith::ArithDialect"];
 }

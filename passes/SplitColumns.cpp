@@ -456,6 +456,12 @@ struct SplitColumnsPass
 
   void runOnOperation() override {
     KernelOp kernel = getOperation();
+    if (maxRegisters < 1) {
+      kernel.emitError("flamia-split-columns: expected max-registers >= 1, but "
+                       "got ")
+          << maxRegisters.getValue();
+      return signalPassFailure();
+    }
     int64_t vectorRoles =
         llvm::count_if(kernel.getOps<RoleOp>(), [](RoleOp role) {
           return role.getWarps() >= kGroupWarps;

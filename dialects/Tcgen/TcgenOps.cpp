@@ -138,15 +138,22 @@ LogicalResult AnyDiffersOp::verify() {
 }
 
 LogicalResult ChannelOp::verify() {
-  auto check = [&](StringRef name, int64_t value) -> LogicalResult {
-    if (value >= 1)
-      return success();
-    return emitOpError("expected '")
-           << name << "' of at least 1, but got " << value;
+  auto check = [&](StringRef name, int64_t value,
+                   int64_t limit) -> LogicalResult {
+    if (value < 1)
+      return emitOpError("expected '")
+             << name << "' of at least 1, but got " << value;
+    if (value > limit)
+      return emitOpError("expected '")
+             << name << "' of at most " << limit << ", but got " << value;
+    return success();
   };
-  return failure(failed(check("slots", getSlots())) ||
-                 failed(check("full", getFull())) ||
-                 failed(check("empty", getEmpty())));
+  // A slot has two barriers of 8 bytes in shared memory; all warps of a CTA
+  // can arrive, and an engine for each of them.
+  constexpr int64_t maxSlots = 8192, maxArrivals = 64;
+  return failure(failed(check("slots", getSlots(), maxSlots)) ||
+                 failed(check("full", getFull(), maxArrivals)) ||
+                 failed(check("empty", getEmpty(), maxArrivals)));
 }
 
 AllocOp flamia::tcgen::allocOf(Value buffer) {
@@ -167,20 +174,44 @@ SmallVector<Operation *> flamia::tcgen::usersOf(Value buffer) {
   return users;
 }
 
+/// Thread t of warp w holds row 32 w + t of a tile: of 4 warps, the first of
+/// which has a number that is a multiple of 4.
+static bool isVectorCode(Operation *op) {
+  auto isTile = [](Type type) {
+    return isa<RankedTensorType, flamia::ScaledType>(type);
+  };
+  return isa<GroupOp, PartOp, ReadOp, ReadMaxOp, WriteOp, WriteScalesOp,
+             FillScalesOp, AnyDiffersOp>(op) ||
+         llvm::any_of(op->getOperandTypes(), isTile) ||
+         llvm::any_of(op->getResultTypes(), isTile);
+}
+
 LogicalResult RoleOp::verify() {
   int64_t warps = getWarps();
   if (warps < 1 || warps > 32)
     return emitOpError("expected 1 to 32 warps, but got ") << warps;
-  if (warps <= kGroupWarps)
-    return success();
-  if (warps % kGroupWarps != 0)
+  if (warps > kGroupWarps && warps % kGroupWarps != 0)
     return emitOpError("expected whole warpgroups of 4, but got ")
            << warps << " warps";
+  int64_t first = 0;
+  for (Operation *op = (*this)->getPrevNode(); op; op = op->getPrevNode())
+    if (auto before = dyn_cast<RoleOp>(op))
+      first += before.getWarps();
   WalkResult result = walk([&](Operation *op) {
-    if (!isa<ExpectOp, TmaLoadOp, BulkLoadOp, CopyScalesOp, MmaOp, DrainOp>(op))
+    if (warps > kGroupWarps &&
+        isa<ExpectOp, TmaLoadOp, BulkLoadOp, CopyScalesOp, MmaOp, DrainOp>(op))
+      op->emitOpError("expected in a role of one warpgroup, but '")
+          << getName() << "' has " << warps << " warps";
+    else if (isVectorCode(op) && warps % kGroupWarps != 0)
+      op->emitOpError("works on tile rows and is expected in a role of 4 "
+                      "warps or a multiple, but '")
+          << getName() << "' has " << warps;
+    else if (isVectorCode(op) && first % kGroupWarps != 0)
+      op->emitOpError("works on tile rows, but warps of the role '")
+          << getName() << "' are numbered from " << first
+          << " on, which is no multiple of 4";
+    else
       return WalkResult::advance();
-    op->emitOpError("expected in a role of one warpgroup, but '")
-        << getName() << "' has " << warps << " warps";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

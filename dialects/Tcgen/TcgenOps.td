@@ -55,7 +55,8 @@ def ChannelOp : Tcgen_Op<"channel", [TopLevel]> {
   let summary = "a ring of mbarrier pairs";
   let description = [{
     Top level of a kernel only. `full` and `empty` are the arrivals that complete a phase of the
-    full and the empty barriers (a thread agent arrives once a warp, an `mma` or TMA agent once).
+    full and the empty barriers (a thread agent arrives once a warp, an `mma` or TMA agent once):
+    1 to 64 of each, 1 to 8192 slots. `flamia-allocate-memory` checks that they are what the roles do.
 
     Example: `%ch = tcgen.channel slots 2 full 1 empty 4`
   }];
@@ -69,7 +70,8 @@ def RoleOp : Tcgen_Op<"role", [TopLevel, SingleBlock, NoTerminator]> {
   let summary = "what one group of warps does";
   let description = [{
     Roles run concurrently from the kernel's start to its end. Warps are numbered in the
-    order of the roles; a role with vector code has 4 warps and comes first, so that warp w
+    order of the roles; a role with vector code (anything on tiles) has 4 warps, numbered from a
+    multiple of 4 on, so that warp w
     owns tensor memory lanes 32w .. 32w+31 and its thread t is tile row 32w + t. With 4n
     warps it is n warpgroups that do the same, each with its columns of the tiles
     (`tcgen.group`, `tcgen.part`); such a role issues no products or copies. A channel's

@@ -79,6 +79,8 @@ public:
           return role.next < role.trace->events.size();
         }))
       return reportDeadlock();
+    if (failed(checkComplete()))
+      return failure();
     return std::move(record);
   }
 
@@ -320,6 +322,32 @@ private:
           return success();
         })
         .Default(success());
+  }
+
+  /// Nothing is left half done: a slot that is used once may have a wrong
+  /// number of arrivals or bytes that no later wait would miss.
+  LogicalResult checkComplete() {
+    auto check = [](ChannelOp channel, ArrayRef<Barrier> barriers,
+                    StringRef name) -> LogicalResult {
+      for (const Barrier &barrier : barriers)
+        if (barrier.pending != barrier.expected)
+          return channel.emitError("a slot is left with ")
+                 << barrier.expected - barrier.pending << " of its "
+                 << barrier.expected << " '" << name << "' arrivals";
+      return success();
+    };
+    for (ChannelOp channel : kernel.getOps<ChannelOp>()) {
+      const ChannelState &state = channels[channel];
+      if (failed(check(channel, state.full, "full")) ||
+          failed(check(channel, state.empty, "empty")))
+        return failure();
+      for (auto [announced, loaded] : llvm::zip(state.announced, state.loaded))
+        if (announced != loaded)
+          return channel.emitError("expected ")
+                 << announced << " bytes for a slot, but its loads bring "
+                 << loaded;
+    }
+    return success();
   }
 
   LogicalResult reportDeadlock() {

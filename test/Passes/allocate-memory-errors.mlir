@@ -192,3 +192,47 @@ flamia.kernel @bytes(%x: memref<?x128xbf16>) parameters {} grid(1) {
   }
   flamia.return
 }
+
+// -----
+
+// Nothing ever waits for these slots again: what is wrong with them shows at the end only.
+flamia.kernel @few_arrivals() parameters {} grid(1) {
+  // expected-error@+1 {{a slot is left with 4 of its 8 'full' arrivals}}
+  %a = tcgen.channel slots 1 full 8 empty 1
+  tcgen.role "vector" warps 4 {
+    %c0 = arith.constant 0 : index
+    tcgen.publish %a[%c0] by threads
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @few_releases() parameters {} grid(1) {
+  // expected-error@+1 {{a slot is left with 1 of its 2 'empty' arrivals}}
+  %a = tcgen.channel slots 1 full 4 empty 2
+  tcgen.role "vector" warps 4 {
+    %i = tcgen.acquire %a
+    tcgen.publish %a[%i] by threads
+  }
+  tcgen.role "mma" warps 1 {
+    %i = tcgen.wait %a
+    tcgen.release %a[%i] by mma
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @few_bytes(%x: memref<?x128xbf16>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  // expected-error@+1 {{expected 32769 bytes for a slot, but its loads bring 32768}}
+  %ac = tcgen.channel slots 1 full 1 empty 1
+  tcgen.role "load" warps 1 {
+    %c0 = arith.constant 0 : index
+    %i = tcgen.acquire %ac
+    tcgen.expect %ac[%i] bytes 32769
+    tcgen.tma_load %x[%c0, %c0], %a[%i] signals %ac : memref<?x128xbf16>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
+  }
+  flamia.return
+}

@@ -134,7 +134,7 @@ flamia.kernel @k(%x: memref<128x32xf32>) parameters {} grid(1) {
 flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>) parameters {} grid(1) {
   %a = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
   tcgen.role "mma" warps 1 {
-    // expected-error@+1 {{expected a role of 4 warps, but got 1}}
+    // expected-error@+1 {{works on tile rows and is expected in a role of 4 warps or a multiple, but 'mma' has 1}}
     tcgen.fill_scales %a byte 127 : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
   }
   flamia.return
@@ -1010,7 +1010,7 @@ flamia.kernel @k(%n: index) parameters {} grid(1) {
   %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
   %k = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xbf16>
   %j = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
-  tcgen.role "mma" warps 1 {
+  tcgen.role "all" warps 4 {
     %p = tcgen.part %a from %n : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
     // expected-error@+1 {{expected a buffer, but got a tcgen.part}}
     tcgen.mma %p[%c0], %k[%c0], %j[%c0] major k accumulate %false : !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>, !tcgen.buffer<smem, operand, 1 x 128x128xbf16>, !tcgen.buffer<smem, operand, 1 x 64x128xbf16>
@@ -1025,11 +1025,178 @@ flamia.kernel @k(%n: index, %s: memref<?x512xf8E8M0FNU>) parameters {} grid(1) {
   %c0 = arith.constant 0 : index
   %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
   %t = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x2xf8E8M0FNU>
-  tcgen.role "mma" warps 1 {
+  tcgen.role "all" warps 4 {
     %p = tcgen.part %a from %n : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU> -> !tcgen.buffer<smem, scales, 1 x 128x2xf8E8M0FNU>
     // expected-error@+1 {{expected a buffer, but got a tcgen.part}}
     tcgen.copy_scales %p[%c0], %t[%c0] : !tcgen.buffer<smem, scales, 1 x 128x2xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 128x2xf8E8M0FNU>
     tcgen.drain
+  }
+  flamia.return
+}
+
+// -----
+
+// Slots, their barriers and who can arrive.
+flamia.kernel @k() parameters {} grid(1) {
+  // expected-error@+1 {{expected 'slots' of at most 8192, but got 1000000000000}}
+  %c = tcgen.channel slots 1000000000000 full 1 empty 1
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  // expected-error@+1 {{expected 'full' of at most 64, but got 65}}
+  %c = tcgen.channel slots 1 full 65 empty 1
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  // expected-error@+1 {{expected 'empty' of at most 64, but got 1048576}}
+  %c = tcgen.channel slots 1 full 1 empty 1048576
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k() parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  tcgen.role "r" warps 8 {
+    // expected-error@+1 {{expected a role of 4 warps, but got 8}}
+    tcgen.fill_scales %a byte 127 : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+  }
+  flamia.return
+}
+
+// -----
+
+// A thread is a row: 4 warps, from a multiple of 4 on.
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "few" warps 1 {
+    // expected-error@+1 {{'tcgen.read' op works on tile rows and is expected in a role of 4 warps or a multiple, but 'few' has 1}}
+    %t = tcgen.read %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "few" warps 2 {
+    // expected-error@+1 {{'tcgen.read_max' op works on tile rows and is expected in a role of 4 warps or a multiple, but 'few' has 2}}
+    %t, %m = tcgen.read_max %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>, tensor<128x1xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "few" warps 3 {
+    // expected-error@+1 {{'tcgen.part' op works on tile rows and is expected in a role of 4 warps or a multiple, but 'few' has 3}}
+    %p = tcgen.part %a from %c0 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "few" warps 1 {
+    // expected-error@+1 {{'tcgen.group' op works on tile rows and is expected in a role of 4 warps or a multiple, but 'few' has 1}}
+    %g = tcgen.group
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "few" warps 2 {
+    // expected-error@+1 {{'flamia.load' op works on tile rows and is expected in a role of 4 warps or a multiple, but 'few' has 2}}
+    %t = flamia.load %x[%c0, %c0] : memref<?x128xf32> -> tensor<128x128xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "load" warps 1 {
+  }
+  tcgen.role "late" warps 4 {
+    // expected-error@+1 {{'tcgen.read' op works on tile rows, but warps of the role 'late' are numbered from 1 on, which is no multiple of 4}}
+    %t = tcgen.read %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "load" warps 1 {
+  }
+  tcgen.role "late" warps 4 {
+    // expected-error@+1 {{'tcgen.read_max' op works on tile rows, but warps of the role 'late' are numbered from 1 on, which is no multiple of 4}}
+    %t, %m = tcgen.read_max %a[%c0] : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> tensor<128x128xf32>, tensor<128x1xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "load" warps 1 {
+  }
+  tcgen.role "late" warps 4 {
+    // expected-error@+1 {{'tcgen.part' op works on tile rows, but warps of the role 'late' are numbered from 1 on, which is no multiple of 4}}
+    %p = tcgen.part %a from %c0 : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32> -> !tcgen.buffer<tmem, lanes, 1 x 128x64xf32>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "load" warps 1 {
+  }
+  tcgen.role "late" warps 4 {
+    // expected-error@+1 {{'tcgen.group' op works on tile rows, but warps of the role 'late' are numbered from 1 on, which is no multiple of 4}}
+    %g = tcgen.group
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x128xf32>) parameters {} grid(1) {
+  %c0 = arith.constant 0 : index
+  %a = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>
+  tcgen.role "load" warps 1 {
+  }
+  tcgen.role "late" warps 4 {
+    // expected-error@+1 {{'flamia.load' op works on tile rows, but warps of the role 'late' are numbered from 1 on, which is no multiple of 4}}
+    %t = flamia.load %x[%c0, %c0] : memref<?x128xf32> -> tensor<128x128xf32>
   }
   flamia.return
 }
