@@ -365,6 +365,20 @@ Expected<KernelModel> modelRecord(const runtime::LaunchRecord &record,
 // Report
 //===----------------------------------------------------------------------===//
 
+/// A row's tiles are counted as past tiles; what its diagonal tile has in other
+/// numbers is left over, and can be less than nothing.
+static bool hasNegative(const Counts &counts) {
+  auto isNegative = [](const auto &named) { return named.second <= -0.5; };
+  auto hasUnit = [](const UnitCycles &units) {
+    return any_of(units.cycles, [](double cycles) { return cycles <= -0.5; });
+  };
+  return any_of(counts.mma, isNegative) || hasUnit(counts.units()) ||
+         any_of(counts.roles, [&](const RoleCounts &role) {
+           return role.instructions <= -0.5 ||
+                  any_of(role.classes, isNegative) || hasUnit(role.units);
+         });
+}
+
 static void printCounts(raw_ostream &os, const Counts &counts) {
   os << formatv("    {0,-10} {1,6} {2,8}", "role", "warps", "instr");
   static const char *const classes[] = {"mufu",    "fma",  "alu", "convert",
@@ -429,6 +443,10 @@ std::string report(const KernelModel &model, const Machine &machine,
         os << formatv("; {0} busy {1:f0}, waiting {2:f0}", t.role, t.busy,
                       t.waiting);
     os << "\n";
+    if (waits && all_of(model.roleTimes, [](const KernelModel::RoleTime &t) {
+          return t.waits.empty();
+        }))
+      os << "    no role waits half a cycle a tile\n";
     if (waits)
       for (const KernelModel::RoleTime &t : model.roleTimes)
         for (const auto &wait : ArrayRef(t.waits).take_front(waits))
@@ -437,8 +455,12 @@ std::string report(const KernelModel &model, const Machine &machine,
                         t.role, wait.cycles, wait.line, wait.what);
     os << formatv("    modelled {0:f0} cycles, limited by {1}\n",
                   model.tileCycles(), model.bottleneck());
-  }
-  os << "  per row of 128 tokens, beside its tiles:\n";
+  } else if (waits)
+    os << "  no waits by tile: the kernel has no products\n";
+  os << "  per row of 128 tokens, beside its tiles";
+  if (hasNegative(c.row))
+    os << " (below 0: the diagonal tile has fewer than a past tile)";
+  os << ":\n";
   printCounts(os, c.row);
   os << formatv("    units {0:f0} cycles, replayed {1:f0} cycles\n",
                 model.rowUnits, model.rowChain);

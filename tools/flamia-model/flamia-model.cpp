@@ -103,9 +103,9 @@ static Error parse(ArrayRef<const char *> arguments, Options &o) {
     if (value.empty())
       return createStringError("option '--" + name + "' needs a value");
     if (name == "waits") {
-      if (value.getAsInteger(10, o.waits) || o.waits == 0)
+      if (value.getAsInteger(10, o.waits) || o.waits < 1 || o.waits > 1000)
         return createStringError("--waits is '" + value +
-                                 "', expected a number above 0");
+                                 "', expected an integer from 1 to 1000");
       continue;
     }
     if (text) {

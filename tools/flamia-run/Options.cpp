@@ -31,7 +31,7 @@ packed documents, compares with the references and probes for leaks. Without
 options: a small mix of documents on the simulator.
 
 Problem
-  --docs=LEN,LEN,...     document lengths (default 517,1,0,300,33,200)
+  --docs=LEN,...|none    document lengths (default 517,1,0,300,33,200)
   --cu-seqlens=F.npy     document offsets instead, int32 or int64
   --causal, --no-causal  causal mask (default) or whole documents
   --heads=H --kv-heads=G query heads (2) and kv heads (1); G divides H
@@ -79,7 +79,7 @@ Error integerIn(StringRef name, StringRef text, int64_t low, int64_t high,
 Error parseDocs(StringRef text, Options &options) {
   std::vector<int64_t> lengths;
   SmallVector<StringRef> parts;
-  if (!text.empty())
+  if (text != "none")
     text.split(parts, ',');
   int64_t total = 0;
   for (StringRef part : parts) {
@@ -394,9 +394,10 @@ Expected<Options> run::parseOptions(ArrayRef<StringRef> arguments) {
         return bad("--" + name + " needs a value");
       value = arguments[i];
     }
-    // An empty list of documents is a legal pack.
-    if (value.empty() && name != "docs")
-      return bad("--" + name + " needs a value");
+    if (value.empty())
+      return bad(
+          "--" + name + " needs a value" +
+          (name == "docs" ? " ('none' is a pack without documents)" : ""));
     if (Error error = option->second(value))
       return std::move(error);
   }

@@ -308,6 +308,18 @@ void compare(const Options &options, const BackwardInputs &inputs,
     addRowSums(references.diagnostics, report);
 }
 
+/// Where weights lose their meaning, what fails says nothing about the kernels.
+void warnOfLargeLogits(const std::vector<float> &references) {
+  float largest = 0;
+  for (float m : references)
+    if (std::isfinite(m))
+      largest = std::max(largest, std::abs(m));
+  if (largest > 0x1p22f)
+    errs() << "flamia-run: warning: scores reach 2^" << std::ilogb(largest)
+           << " in units of log2, beyond 2^22 weights lose their meaning and "
+              "comparisons may fail (docs/numerics.md, \"Known limits\")\n";
+}
+
 Expected<bool> runAll(const Options &options, const std::string &program) {
   Stopwatch total;
   Report report;
@@ -363,6 +375,8 @@ Expected<bool> runAll(const Options &options, const std::string &program) {
             report);
   report.seconds.push_back({"total", total.seconds()});
   printTable(report, outs());
+  outs().flush();
+  warnOfLargeLogits(run.forward.outputs.m);
   if (!options.json.empty())
     written.files.push_back(jsonFile(options, report, options.json));
   if (Error error = writeOutputSet(written))
