@@ -98,9 +98,14 @@ Error checkStrides(const RecordArgument &declared, const Argument &given,
   return Error::success();
 }
 
+/// As the caller knows it.
+const std::string &labelOf(const Argument &given) {
+  return given.callersName.empty() ? given.name : given.callersName;
+}
+
 /// Checks one tensor against its declaration.
 Error checkTensor(const RecordArgument &declared, const Argument &given) {
-  std::string name = "argument '" + declared.name + "'";
+  std::string name = "argument '" + labelOf(given) + "'";
   if (given.element != declared.element)
     return createStringError(name + " holds " + nameOf(given.element) +
                              ", expected " + nameOf(declared.element));
@@ -149,11 +154,11 @@ Error checkNamedDims(const LaunchRecord &record,
           if (!first.dimNames[i].empty() &&
               first.dimNames[i] == second.dimNames[j] &&
               bound[a]->extents[i] != bound[b]->extents[j])
-            return createStringError("argument '" + first.name + "' has " +
-                                     Twine(bound[a]->extents[i]) + " " +
-                                     first.dimNames[i] + ", but argument '" +
-                                     second.name + "' has " +
-                                     Twine(bound[b]->extents[j]));
+            return createStringError("argument '" + labelOf(*bound[a]) +
+                                     "' has " + Twine(bound[a]->extents[i]) +
+                                     " " + first.dimNames[i] +
+                                     ", but argument '" + labelOf(*bound[b]) +
+                                     "' has " + Twine(bound[b]->extents[j]));
     }
   }
   return Error::success();
@@ -316,7 +321,7 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
                                                    uint32_t spanBytes,
                                                    StringRef swizzle) {
   size_t rank = tensor.extents.size();
-  std::string name = "tensor map of '" + tensor.name + "': ";
+  std::string name = "tensor map of '" + labelOf(tensor) + "': ";
   if (rank != 2 && rank != 3)
     return createStringError(name + "expected rank 2 or 3, found " +
                              Twine(rank));

@@ -246,6 +246,8 @@ Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
                              "caller in this version");
     step.arguments.push_back(entry->argument);
     step.arguments.back().name = declared.name;
+    if (tensor != declared.name)
+      step.arguments.back().callersName = tensor.str();
   }
   Expected<std::unique_ptr<PreparedLaunch>> prepared =
       kernel.prepare(step.arguments, yGroups);

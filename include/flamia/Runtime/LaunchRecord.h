@@ -153,6 +153,8 @@ struct LaunchRecord {
 /// The value of one argument in a launch.
 struct Argument {
   std::string name;
+  /// What messages call it, where the caller knows it by another name.
+  std::string callersName = {};
   bool isTensor = true;
   uint64_t address = 0; ///< Device address, a multiple of 16.
   Element element = Element::F32;

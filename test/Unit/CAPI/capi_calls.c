@@ -547,7 +547,7 @@ const char *test_backward(const char *kernel_folder, int format,
                            tensors.d_q_strides, tensors.d_k_strides,
                            tensors.d_v_strides};
     static const char *const messages[] = {
-        "'v_bf16' has stride 68 in dimension 0",
+        "'v' has stride 68 in dimension 0",
         "'do' has stride 68 in dimension 0",
         "'dq' has stride 68 in dimension 0",
         "'dk' has stride 68 in dimension 0",

@@ -352,7 +352,7 @@ TEST(Backward, Strides) {
   EXPECT_EQ(
       errorWith(*backward,
                 [](BackwardTensors &t) { t.forward.vStrides = {516, 64}; }),
-      "argument 'v_bf16' has stride 516 in dimension 0, which is 1032 bytes "
+      "argument 'v' has stride 516 in dimension 0, which is 1032 bytes "
       "and not a multiple of 16");
   EXPECT_EQ(
       errorWith(*backward, [](BackwardTensors &t) { t.dOStrides = {256, 68}; }),
