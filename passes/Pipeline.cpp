@@ -43,11 +43,17 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     eraseDeadCode(kernel);
     if (failed(checkStores(kernel)))
       return failure();
+    // From the one that keeps the tensor core busiest to the one that needs
+    // least. What is computed for a product that now comes later is kept
+    // meanwhile.
     SmallVector<Order> orders;
     if (hasSlots(kernel))
       orders = {Order::ScoresFirst};
     else if (mayIssueAhead(kernel))
-      orders = {Order::Ahead, Order::AheadInTurns};
+      orders = {{Order::Ahead, /*inOuterLoops=*/true},
+                {Order::AheadInTurns, /*inOuterLoops=*/true},
+                Order::Ahead,
+                Order::AheadInTurns};
     // Early products need more memory. Whether there is enough, and whether the
     // roles still meet, is tried.
     std::string reason;
@@ -56,8 +62,8 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
       case Outcome::Same:
         return plan(kernel, Order::Program).first;
       case Outcome::Fits:
-        if (order != Order::ScoresFirst)
-          moveProductsUp(kernel);
+        if (order.kind != Order::ScoresFirst)
+          moveProductsUp(kernel, order.inOuterLoops);
         return plan(kernel, order).first;
       case Outcome::Fails:
         break;
@@ -73,7 +79,15 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
   /// How products follow each other: as early as possible, each result with
   /// columns of its own or in turns; of several work items, each item's next
   /// scores before its weights are used; or in program order.
-  enum class Order { Ahead, AheadInTurns, ScoresFirst, Program };
+  struct Order {
+    enum Kind { Ahead, AheadInTurns, ScoresFirst, Program };
+    Order(Kind kind, bool inOuterLoops = false)
+        : kind(kind), inOuterLoops(inOuterLoops) {}
+
+    Kind kind;
+    /// Of kinds that move products up: not in innermost loops only.
+    bool inOuterLoops;
+  };
 
   static bool hasSlots(KernelOp kernel) {
     return kernel
@@ -93,11 +107,15 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
   enum class Outcome { Same, Fits, Fails };
   Outcome tryAhead(KernelOp kernel, Order order, std::string &reason) {
     Trial trial(kernel);
-    bool moved = order != Order::ScoresFirst && moveProductsUp(trial.get());
+    ProductMoves moved;
+    if (order.kind != Order::ScoresFirst)
+      moved = moveProductsUp(trial.get(), order.inOuterLoops);
+    if (order.inOuterLoops && !moved.outer)
+      return Outcome::Fails;
     auto [planned, differs] = plan(trial.get(), order);
     // What cannot be planned at all is reported in program order.
-    if (failed(planned) || (!moved && !differs))
-      return Outcome::Same;
+    if (failed(planned) || (!moved.inner && !moved.outer && !differs))
+      return order.inOuterLoops ? Outcome::Fails : Outcome::Same;
     // What the architecture changes there leaves buffers and channels alone.
     LogicalResult fits =
         trial.run([](OpPassManager &rest) { buildMemoryPipeline(rest, {}); });
@@ -116,10 +134,10 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     Accumulators accumulators(kernel);
     OpBuilder builder = OpBuilder::atBlockBegin(&body);
     CrossingPlanner planner(kernel, accumulators, builder, maxStages);
-    if (order == Order::ScoresFirst)
+    if (order.kind == Order::ScoresFirst)
       planner.issueScoresFirst();
-    else if (order != Order::Program)
-      planner.issueAhead(/*inTurns=*/order == Order::AheadInTurns);
+    else if (order.kind != Order::Program)
+      planner.issueAhead(/*inTurns=*/order.kind == Order::AheadInTurns);
     if (failed(planner.plan()))
       return {failure(), false};
     for (auto &[name, role] : planner.getRoles())

@@ -76,18 +76,20 @@ static bool hoist(Value value, Operation *place) {
   return true;
 }
 
-bool flamia::moveProductsUp(KernelOp kernel) {
+ProductMoves flamia::moveProductsUp(KernelOp kernel, bool inOuterLoops) {
+  ProductMoves moved;
   SmallVector<std::pair<DotOp, Operation *>> moves;
   SmallVector<scf::ForOp> loops;
   kernel.walk([&](scf::ForOp loop) { loops.push_back(loop); });
   for (scf::ForOp loop : loops) {
-    // Where tiles follow one another. Elsewhere the columns are not worth it:
-    // what was computed for the products that now come later is kept meanwhile.
-    if (hasInnerProducts(loop))
+    bool isOuter = hasInnerProducts(loop);
+    if (isOuter && !inOuterLoops)
       continue;
     for (DotOp dot : loop.getBody()->getOps<DotOp>())
-      if (Operation *place = placeBefore(dot))
+      if (Operation *place = placeBefore(dot)) {
         moves.push_back({dot, place});
+        (isOuter ? moved.outer : moved.inner) = true;
+      }
     // The loop's first products may start before others of its block.
     for (DotOp dot : loop->getBlock()->getOps<DotOp>())
       if (dot->isBeforeInBlock(loop)) {
@@ -104,7 +106,7 @@ bool flamia::moveProductsUp(KernelOp kernel) {
         op->moveBefore(place);
     dot->moveBefore(place);
   }
-  return !moves.empty();
+  return moved;
 }
 
 //===----------------------------------------------------------------------===//

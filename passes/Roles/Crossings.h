@@ -43,9 +43,14 @@ struct OperandBuffer {
   mlir::Value channel;
 };
 
-/// Moves products of innermost loops that need no vector code up, before those
-/// that do. Returns true if it moved any.
-bool moveProductsUp(KernelOp kernel);
+/// Whether products were moved in innermost loops, and in others.
+struct ProductMoves {
+  bool inner = false, outer = false;
+};
+
+/// Moves products of loops that need no vector code up, before those that do:
+/// of innermost loops, where tiles follow one another, or of all.
+ProductMoves moveProductsUp(KernelOp kernel, bool inOuterLoops);
 
 class CrossingPlanner {
 public:
