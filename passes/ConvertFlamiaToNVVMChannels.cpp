@@ -174,23 +174,46 @@ bool lowering::writesTo(Operation *op, tcgen::Space space) {
                                         : false;
 }
 
-/// Whether threads may have written to `space` since they last arrived at a
-/// barrier.
-static bool writesSinceArrival(Operation *arrival, tcgen::Space space) {
-  for (Operation *op = arrival->getPrevNode(); op; op = op->getPrevNode()) {
-    if (llvm::TypeSwitch<Operation *, bool>(op)
+/// Looks back from `end`, or from the block's end, for what came last: true for
+/// a write to `space`, false for threads that arrived at a barrier, none for
+/// neither.
+static std::optional<bool> lastWasWrite(Block *block, Operation *end,
+                                        tcgen::Space space) {
+  for (Operation *op = end ? end->getPrevNode() : &block->back(); op;
+       op = op->getPrevNode()) {
+    bool arrives =
+        llvm::TypeSwitch<Operation *, bool>(op)
             .Case<tcgen::PublishOp, tcgen::ReleaseOp>([](auto signal) {
               return signal.getAgent() == tcgen::Agent::Threads;
             })
-            .Default(false))
+            .Default(false);
+    if (arrives)
       return false;
-    if (op->walk([&](Operation *inner) {
-            return writesTo(inner, space) ? WalkResult::interrupt()
-                                          : WalkResult::advance();
-          }).wasInterrupted())
+    if (writesTo(op, space))
       return true;
+    // May not run: if it does not end in a write, what is before it counts.
+    for (Region &region : op->getRegions())
+      for (Block &inner : region)
+        if (lastWasWrite(&inner, /*end=*/nullptr, space).value_or(false))
+          return true;
   }
-  return true;
+  return std::nullopt;
+}
+
+/// Whether threads may have written to `space` since they last arrived at a
+/// barrier, in this iteration of the loops around `arrival` or the one before.
+static bool writesSinceArrival(Operation *arrival, tcgen::Space space) {
+  for (Operation *op = arrival;; op = op->getParentOp()) {
+    if (auto known = lastWasWrite(op->getBlock(), op, space))
+      return *known;
+    Operation *parent = op->getParentOp();
+    if (isa<scf::ForOp>(parent)) {
+      if (lastWasWrite(op->getBlock(), /*end=*/nullptr, space).value_or(false))
+        return true;
+    } else if (!isa<scf::IfOp>(parent)) {
+      return true;
+    }
+  }
 }
 
 void KernelLowering::arrive(Operation *op, Value barrier, tcgen::Agent agent) {
