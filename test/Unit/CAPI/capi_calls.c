@@ -546,12 +546,11 @@ const char *test_backward(const char *kernel_folder, int format,
     uint64_t *strides[] = {forward->v_strides, tensors.d_o_strides,
                            tensors.d_q_strides, tensors.d_k_strides,
                            tensors.d_v_strides};
-    static const char *const messages[] = {
-        "'v' has stride 68 in dimension 0",
-        "'do' has stride 68 in dimension 0",
-        "'dq' has stride 68 in dimension 0",
-        "'dk' has stride 68 in dimension 0",
-        "'dv' has stride 68 in dimension 0"};
+    static const char *const messages[] = {"'v' has stride 68 in dimension 0",
+                                           "'do' has stride 68 in dimension 0",
+                                           "'dq' has stride 68 in dimension 0",
+                                           "'dk' has stride 68 in dimension 0",
+                                           "'dv' has stride 68 in dimension 0"};
     for (i = 0; i < sizeof strides / sizeof *strides; ++i) {
       strides[i][0] = DIM + 4;
       strides[i][1] = DIM;
