@@ -48,7 +48,7 @@ flamia.kernel @attention_bwd_dq(
     %dq: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"],
                 flamia.depends = {q_data = "<=", q_fp4 = "<=", do_data = "<=", k_data = "<= if causal", k_fp4 = "<= if causal", v_data = "<= if causal"}})
     parameters {head_dim = [128, 64], causal = [true, false], format = ["mxfp8", "nvfp4"]}
-    grid(work[0], q_data[1]) {
+    grid(work[0], q_data[1]) attributes {flamia.exp2_emulation = {sm_100a = "1/4"}} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index

@@ -41,7 +41,7 @@ flamia.kernel @attention_fwd(
     %l: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", q_fp4 = "<=", k_data = "<= if causal", k_fp4 = "<= if causal"}},
     %kappa: memref<?x?xf32> {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {q_data = "<=", q_fp4 = "<=", k_data = "<= if causal", k_fp4 = "<= if causal"}})
     parameters {head_dim = [128, 64], causal = [true, false], format = ["mxfp8", "nvfp4"], slots = [1, 2]}
-    grid(work[0], o[1]) attributes {flamia.slots = "y"} {
+    grid(work[0], o[1]) attributes {flamia.slots = "y", flamia.exp2_emulation = {sm_100a = "1/4"}} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index

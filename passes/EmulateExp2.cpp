@@ -180,19 +180,48 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    std::optional<Exp2Share> parsed = parseShare(share);
-    if (!parsed) {
-      module.emitError("flamia-emulate-exp2: expected a share N/M with M a "
-                       "power of two up to 32 and N at most M, or 0, but got '")
-          << share << "'";
+    std::optional<Exp2Share> given;
+    if (share != "kernel" && failed(readShare(module, share, given)))
       return signalPassFailure();
-    }
     for (KernelOp kernel : module.getOps<KernelOp>()) {
-      if (failed(requireSpecialized(kernel)))
+      std::optional<Exp2Share> own;
+      if (failed(requireSpecialized(kernel)) || failed(shareOf(kernel, own)))
         return signalPassFailure();
-      if (parsed->blocks > 0)
-        KernelEmulation(kernel, *parsed).run();
+      Exp2Share chosen = given ? *given : own.value_or(Exp2Share());
+      if (chosen.blocks > 0)
+        KernelEmulation(kernel, chosen).run();
     }
+  }
+
+private:
+  static LogicalResult readShare(Operation *op, StringRef text,
+                                 std::optional<Exp2Share> &to) {
+    to = parseShare(text);
+    if (to)
+      return success();
+    return op->emitError(
+               "flamia-emulate-exp2: expected a share N/M with M a power of "
+               "two up to 32 and N at most M, or 0, but got '")
+           << text << "'";
+  }
+
+  /// What a kernel says for the architecture, if anything.
+  LogicalResult shareOf(KernelOp kernel, std::optional<Exp2Share> &to) {
+    StringRef name = "flamia.exp2_emulation";
+    Attribute all = kernel->getAttr(name);
+    auto shares = dyn_cast_or_null<DictionaryAttr>(all);
+    if (all && !shares)
+      return kernel.emitOpError("expected attribute '")
+             << name << "' to be a dictionary of shares by architecture";
+    Attribute own = shares ? shares.get(arch) : Attribute();
+    if (!own)
+      return success();
+    auto text = dyn_cast<StringAttr>(own);
+    if (!text)
+      return kernel.emitOpError("expected '")
+             << name << "' to give a string for " << arch << ", but got "
+             << own;
+    return readShare(kernel, text, to);
   }
 };
 

@@ -33,12 +33,9 @@ struct PipelineOptions {
   unsigned optLevel = 2;
   /// Target architecture, sm_100a, sm_103a or sm_90.
   std::string arch = "sm_100a";
-  /// Share of exponentials by polynomial, "1/4" or "0"; by default the
-  /// architecture's.
+  /// Share of exponentials by polynomial, "1/4" or "0"; by default what each
+  /// kernel says for the architecture.
   std::optional<std::string> exp2Share;
-
-  /// What flamia-emulate-exp2 is given.
-  std::string getExp2Share() const;
 };
 
 /// The value-level part of the pipeline: binds parameters, inserts safeguards

@@ -254,10 +254,13 @@ def EmulateExp2Pass : Pass<"flamia-emulate-exp2", "::mlir::ModuleOp"> {
 
     The special function unit makes 16 exponentials a cycle on sm_100a, and nothing in the
     forward is as scarce; the units for multiplications and additions idle meanwhile. Every
-    `math.exp2` of a tile of scores becomes a `flamia.exp2`, which computes `share` of the
+    `math.exp2` of a tile of scores becomes a `flamia.exp2`, which computes a share of the
     32 x 32 blocks of a document's score matrix by a polynomial. Which blocks depends on
-    their row and column in that matrix alone: all kernels choose the same ones, and what
+    their row and column in that matrix alone: all kernels with a share choose the same ones, and what
     else is in a pack does not matter (docs/numerics.md).
+
+    The share is the kernel's: what its attribute `flamia.exp2_emulation = {sm_100a = "1/4"}` says for
+    `arch`; none if it says nothing. `share` overrides all kernels.
 
     A tile of scores is computed elementwise from products of a tile of rows with a
     transposed tile of rows; the indices of their loads, minus the work item's `begin`, give
@@ -265,13 +268,14 @@ def EmulateExp2Pass : Pass<"flamia-emulate-exp2", "::mlir::ModuleOp"> {
     remark that says why. Row vectors are left alone.
 
     Needs specialized kernels, and says so. Runs behind `flamia-fold-scales`, which moves
-    powers of two through `math.exp2` only. `share` other than N/M with M a power of two up
+    powers of two through `math.exp2` only. A share other than N/M with M a power of two up
     to 32, or 0, is an error.
 
-    Before, with the default share of 1/4:
+    Before:
 
     ```mlir
-    flamia.kernel @weights(%q: memref<?x128xbf16>, %k: memref<?x128xbf16>, %work: memref<?x4xi32>, %p: memref<?x128xf32>) grid(work[0]) {
+    flamia.kernel @weights(%q: memref<?x128xbf16>, %k: memref<?x128xbf16>, %work: memref<?x4xi32>, %p: memref<?x128xf32>)
+        grid(work[0]) attributes {flamia.exp2_emulation = {sm_100a = "1/4"}} {
       %c0 = arith.constant 0 : index
       %c128 = arith.constant 128 : index
       %f0 = arith.constant 0.0 : f32
@@ -298,8 +302,10 @@ def EmulateExp2Pass : Pass<"flamia-emulate-exp2", "::mlir::ModuleOp"> {
     (Only the place modulo 4 blocks matters, and that is 0 for whole tiles of 128.)
   }];
   let options = [
-    Option<"share", "share", "std::string", /*default=*/"\"1/4\"",
-           "N/M: N of every M blocks in a row or column of blocks; 0: none">];
+    Option<"share", "share", "std::string", /*default=*/"\"kernel\"",
+           "N/M: N of every M blocks in a row or column of blocks; 0: none; kernel: what each kernel says">,
+    Option<"arch", "arch", "std::string", /*default=*/"\"sm_100a\"",
+           "architecture of which the kernel is asked">];
   let dependentDialects = ["::flamia::FlamiaDialect", "::mlir::arith::ArithDialect"];
 }
 

@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Flamia/Flamia.h"
-#include "flamia/Numerics/Exp2.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Pass/PassOptions.h"
@@ -34,7 +33,7 @@ struct PipelineFlags : public PassPipelineOptions<PipelineFlags> {
   Option<std::string> exp2Share{
       *this, "exp2-emulation",
       llvm::cl::desc("share of exponentials by polynomial, 1/4 or 0 (default: "
-                     "the architecture's)")};
+                     "what the kernel says)")};
 
   PipelineOptions get() const {
     PipelineOptions options;
@@ -48,14 +47,6 @@ struct PipelineFlags : public PassPipelineOptions<PipelineFlags> {
 };
 } // namespace
 
-std::string PipelineOptions::getExp2Share() const {
-  if (exp2Share)
-    return *exp2Share;
-  numerics::Exp2Share share = numerics::exp2ShareOf(arch);
-  return std::to_string(share.blocks) +
-         (share.blocks ? "/" + std::to_string(share.of) : "");
-}
-
 void flamia::buildFlamiaPipeline(OpPassManager &manager,
                                  const PipelineOptions &options) {
   SpecializePassOptions specialize;
@@ -68,7 +59,9 @@ void flamia::buildFlamiaPipeline(OpPassManager &manager,
   manager.addPass(createFoldScalesPass());
   manager.addPass(createCheckCausalityPass());
   EmulateExp2PassOptions emulate;
-  emulate.share = options.getExp2Share();
+  if (options.exp2Share)
+    emulate.share = *options.exp2Share;
+  emulate.arch = options.arch;
   manager.addPass(createEmulateExp2Pass(emulate));
 }
 

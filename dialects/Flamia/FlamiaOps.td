@@ -75,6 +75,8 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
     - argument attribute `flamia.only = {format = "nvfp4"}` says that the argument exists
       only where all these parameters have these values: `flamia-specialize` removes it
       otherwise, and what the attribute `flamia.depends` of others says of it.
+    - attribute `flamia.exp2_emulation = {sm_100a = "1/4"}` of the kernel says for architectures
+      what share of its exponentials `flamia-emulate-exp2` computes by polynomial.
     - argument attribute `flamia.token_block = 32` says how many tokens of a payload were
       quantized together, where no `flamia.load_scaled` says so in its type.
 

@@ -33,11 +33,12 @@ void accumulate(std::vector<float> &acc, const std::vector<double> &products,
 
 /// p[i] = 2^x[i] where counted[i], else 0; \p row is the row's position in the
 /// document, \p tile the tile that its columns are.
-void weightsOf(float *x, const bool *counted, const BackwardOptions &options,
-               int64_t row, int64_t tile, float *p) {
+void weightsOf(float *x, const bool *counted, Exp2Share share,
+               const BackwardOptions &options, int64_t row, int64_t tile,
+               float *p) {
   for (int64_t i = 0; i < tileRows; ++i)
     x[i] = counted[i] ? x[i] : -infinity;
-  exp2Row(x, p, options.forward.exp2, row / blockSize,
+  exp2Row(x, p, share, row / blockSize,
           tile * tileRows / blockSize + options.exp2Offset);
 }
 
@@ -172,7 +173,8 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
   for (int64_t j = 0; j < count; ++j)
     s[j] = float(scores[r * tileRows + j] * queryScales[r] * keyScales[j]);
   scaleShift(s, c, weightShift - operands.forward.m[row], x, tileRows);
-  weightsOf(x, options.maskBeforeScale ? seen : inside, options,
+  weightsOf(x, options.maskBeforeScale ? seen : inside,
+            options.queryGradientExp2.value_or(options.forward.exp2), options,
             item.firstRow() + r, tile, p);
   int64_t firstKey = item.begin + tile * tileRows;
   bool absolute = bf16 && !options.tileRelativeDiagonal;
@@ -339,8 +341,8 @@ void DkdvTile::gradientRow(int64_t j, int64_t keyTile, int64_t queryTile,
     seen[i] = j >= query.seen.begin && j < query.seen.end;
   }
   scaleShift(s, c, shifts.data(), x, tileRows);
-  weightsOf(x, options.maskBeforeScale ? seen : inside, options,
-            keyTile * tileRows + j, queryTile, p);
+  weightsOf(x, options.maskBeforeScale ? seen : inside, options.keyGradientExp2,
+            options, keyTile * tileRows + j, queryTile, p);
 
   DynamicRow weightScales;
   std::fill_n(weightScales.bytes, tileRows / blockSize, e8m0One);

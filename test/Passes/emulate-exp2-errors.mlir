@@ -1,4 +1,4 @@
-// RUN: flamia-opt %s --flamia-emulate-exp2 --split-input-file --verify-diagnostics
+// RUN: flamia-opt %s --flamia-emulate-exp2="share=1/4" --split-input-file --verify-diagnostics
 // RUN: echo "" > %t.empty.mlir
 // RUN: not flamia-opt %t.empty.mlir --flamia-emulate-exp2="share=3/7" 2>&1 | FileCheck %s --check-prefix=SHARE -DGIVEN=3/7
 // RUN: not flamia-opt %t.empty.mlir --flamia-emulate-exp2="share=5/4" 2>&1 | FileCheck %s --check-prefix=SHARE -DGIVEN=5/4
@@ -115,5 +115,26 @@ flamia.kernel @narrow(%x: !rows, %y: memref<?x16xf32>) parameters {} grid(1) {
   // expected-remark @+1 {{no part of this exp2 is moved off the special function unit: the tile is not made of blocks of 32 x 32}}
   %e = math.exp2 %s : !tile
   flamia.store %e, %y[%c0, %c0] : !tile, memref<?x16xf32>
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{flamia-emulate-exp2: expected a share N/M with M a power of two up to 32 and N at most M, or 0, but got '1/3'}}
+flamia.kernel @third() parameters {} grid(1) attributes {flamia.exp2_emulation = {sm_100a = "1/3", sm_103a = "1/5"}} {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{'flamia.kernel' op expected attribute 'flamia.exp2_emulation' to be a dictionary of shares by architecture}}
+flamia.kernel @no_architecture() parameters {} grid(1) attributes {flamia.exp2_emulation = "1/4"} {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{'flamia.kernel' op expected 'flamia.exp2_emulation' to give a string for sm_100a, but got 2.500000e-01}}
+flamia.kernel @number() parameters {} grid(1) attributes {flamia.exp2_emulation = {sm_100a = 0.25 : f32}} {
   flamia.return
 }

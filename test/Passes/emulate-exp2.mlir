@@ -1,25 +1,30 @@
-// RUN: flamia-opt %s --flamia-emulate-exp2 --split-input-file | FileCheck %s
+// RUN: flamia-opt %s --flamia-emulate-exp2="share=1/4" --split-input-file | FileCheck %s
 // RUN: flamia-opt %s --flamia-emulate-exp2="share=3/8" --split-input-file | FileCheck %s --check-prefix=EIGHT
 // RUN: flamia-opt %s --flamia-emulate-exp2="share=1/1" --split-input-file | FileCheck %s --check-prefix=ALL
 // RUN: flamia-opt %s --flamia-emulate-exp2="share=0" --split-input-file | FileCheck %s --check-prefix=NONE
-// NONE-NOT: flamia.exp2
+// NONE-NOT: flamia.exp2 %
 
-// The kernels: all exponentials of scores on sm_100a, and none on sm_103a. Tiles of 128 start
-// at block 0 of 4.
+// What kernels say: the first nothing, the second something for sm_100a.
+// RUN: flamia-opt %s --flamia-emulate-exp2 --split-input-file | FileCheck %s --check-prefix=OWN
+// RUN: flamia-opt %s --flamia-emulate-exp2="arch=sm_103a" --split-input-file | FileCheck %s --check-prefix=NONE
+
+// The kernels on sm_100a: all exponentials of scores in the forward and in dQ, none in dK,dV;
+// none on sm_103a. Tiles of 128 start at block 0 of 4.
 // RUN: flamiac %kernels/attention_fwd.mlir -arch=sm_100a --emit=flamia -o - | FileCheck %s --check-prefix=KERNEL
 // RUN: flamiac %kernels/attention_fwd.mlir -arch=sm_100a -D causal=false --emit=flamia -o - | FileCheck %s --check-prefix=KERNEL
 // RUN: flamiac %kernels/attention_bwd_dq.mlir -arch=sm_100a -D head_dim=64 --emit=flamia -o - | FileCheck %s --check-prefix=KERNEL
-// RUN: flamiac %kernels/attention_bwd_dkdv.mlir -arch=sm_100a --emit=flamia -o - | FileCheck %s --check-prefix=KERNEL
-// RUN: flamiac %kernels/attention_bwd_dkdv.mlir -arch=sm_100a -D causal=false --emit=flamia -o - | FileCheck %s --check-prefix=KERNEL
+// RUN: flamiac %kernels/attention_bwd_dkdv.mlir -arch=sm_100a --exp2-emulation=1/4 --emit=flamia -o - | FileCheck %s --check-prefix=KERNEL
+// RUN: flamiac %kernels/attention_bwd_dkdv.mlir -arch=sm_100a -D causal=false --exp2-emulation=1/4 --emit=flamia -o - | FileCheck %s --check-prefix=KERNEL
 // KERNEL-DAG: %[[ZERO:c0[_0-9]*]] = arith.constant 0 : index
 // KERNEL-NOT: math.exp2 {{.*}}x128xf32>
 // KERNEL: flamia.exp2 %{{.*}} rows %c0{{[_0-9]*}} cols %c0{{[_0-9]*}} polynomial 1 of 4 : tensor<128x128xf32>
 // KERNEL-NOT: math.exp2 {{.*}}x128xf32>
 // RUN: flamiac %kernels/attention_fwd.mlir -arch=sm_103a --emit=flamia -o - | FileCheck %s --check-prefix=UNIT
-// RUN: flamiac %kernels/attention_bwd_dkdv.mlir -arch=sm_100a --exp2-emulation=0 --emit=flamia -o - | FileCheck %s --check-prefix=UNIT
-// UNIT-NOT: flamia.exp2
+// RUN: flamiac %kernels/attention_fwd.mlir -arch=sm_100a --exp2-emulation=0 --emit=flamia -o - | FileCheck %s --check-prefix=UNIT
+// RUN: flamiac %kernels/attention_bwd_dkdv.mlir -arch=sm_100a --emit=flamia -o - | FileCheck %s --check-prefix=UNIT
+// UNIT-NOT: flamia.exp2 %
 // UNIT: math.exp2 {{.*}}tensor<128x128xf32>
-// UNIT-NOT: flamia.exp2
+// UNIT-NOT: flamia.exp2 %
 
 !tile = tensor<128x128xf32>
 !half = tensor<128x128xbf16>
@@ -31,6 +36,8 @@
 // CHECK-LABEL: flamia.kernel @queries
 // EIGHT-LABEL: flamia.kernel @queries
 // ALL-LABEL: flamia.kernel @queries
+// OWN-LABEL: flamia.kernel @queries
+// OWN-NOT: flamia.exp2 %
 flamia.kernel @queries(%q: !rows, %k: !rows, %m: memref<?xf32>, %work: memref<?x4xi32>, %p: memref<?x128xf32>) grid(work[0]) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -79,7 +86,10 @@ flamia.kernel @queries(%q: !rows, %k: !rows, %m: memref<?xf32>, %work: memref<?x
 // 2 of 4, which is known only at run time; an offset of 32 is block 1.
 // CHECK-LABEL: flamia.kernel @no_documents
 // ALL-LABEL: flamia.kernel @no_documents
-flamia.kernel @no_documents(%q: !rows, %k: !rows, %p: memref<?x64xf32>) grid(q[0] ceildiv 128) {
+// OWN-LABEL: flamia.kernel @no_documents
+// OWN: flamia.exp2 {{.*}} polynomial 3 of 8
+flamia.kernel @no_documents(%q: !rows, %k: !rows, %p: memref<?x64xf32>)
+    grid(q[0] ceildiv 128) attributes {flamia.exp2_emulation = {sm_100a = "3/8"}} {
   %c0 = arith.constant 0 : index
   // CHECK: %[[C32:.*]] = arith.constant 32 : index
   %c32 = arith.constant 32 : index

@@ -81,7 +81,7 @@
 // DKDVD-DAG: %[[Q:.*]] = flamia.load_payload %q_data[
 // DKDVD-DAG: %[[B:.*]] = flamia.load %bias[
 // DKDVD-DAG: %[[U:.*]] = flamia.load %r_unit[
-// DKDVD: %[[P:.*]] = flamia.exp2
+// DKDVD: %[[P:.*]] = math.exp2
 // DKDVD: %[[PB:.*]] = arith.truncf %[[P]]
 // DKDVD: %[[PF:.*]] = arith.extf %[[PB]]
 // DKDVD: %[[US:.*]] = flamia.broadcast %[[U]]

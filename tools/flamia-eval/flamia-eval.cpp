@@ -37,8 +37,8 @@ static cl::opt<std::string>
                cl::value_desc("name"), cl::cat(category));
 static cl::opt<std::string> exp2Emulation(
     "exp2-emulation",
-    cl::desc("share of exponentials by polynomial: 1/4 (default, as flamiac "
-             "for sm_100a), 0 or another N/M"),
+    cl::desc("share of exponentials by polynomial: 1/4 or another N/M, or 0; "
+             "default: what the kernel says for sm_100a"),
     cl::value_desc("share"), cl::cat(category));
 static cl::opt<bool> asWritten(
     "as-written",

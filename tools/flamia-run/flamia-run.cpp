@@ -342,6 +342,10 @@ Expected<bool> runAll(const Options &options, const std::string &program) {
   specification.forward.exp2 = runner.forward
                                    ? runner.forward->exp2Share()
                                    : numerics::exp2ShareOf(options.arch);
+  if (runner.backward) {
+    specification.keyGradientExp2 = runner.backward->keyGradientExp2();
+    specification.queryGradientExp2 = runner.backward->queryGradientExp2();
+  }
   if (runner.forward) {
     ExecuteOptions saving;
     saving.saveFolder = options.saveLaunch;

@@ -66,8 +66,8 @@ static cl::opt<bool> lineInfo("lineinfo",
                               cl::cat(category));
 static cl::opt<std::string> exp2Emulation(
     "exp2-emulation",
-    cl::desc("share of exponentials by polynomial: 1/4 (default for sm_100a), "
-             "0 (for the others) or another N/M"),
+    cl::desc("share of exponentials by polynomial in all kernels, 1/4 or "
+             "another N/M, or 0; default: what each kernel says"),
     cl::value_desc("share"), cl::cat(category));
 static cl::opt<bool>
     library("library", cl::desc("compile all of flamia's kernels into -o DIR"),

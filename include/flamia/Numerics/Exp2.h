@@ -40,8 +40,10 @@ struct Exp2Share {
   }
 };
 
-/// The share of the library's kernels on an architecture: a quarter on sm_100a,
-/// where nothing is as scarce as the special function unit, none elsewhere.
+/// The share of the library's attention_fwd and attention_bwd_dq on an
+/// architecture: a quarter on sm_100a, where special functions are scarce, none
+/// elsewhere. Issue slots bind attention_bwd_dkdv, which has none anywhere.
+/// Kernels say it in their attribute flamia.exp2_emulation.
 inline Exp2Share exp2ShareOf(std::string_view arch) {
   return arch == "sm_100a" ? Exp2Share{1, 4} : Exp2Share{};
 }

@@ -131,9 +131,9 @@ struct ForwardOptions {
   /// Negative: 1/sqrt(headDim), rounded to float.
   float softmaxScale = -1.0f;
   bool rotate = true;
-  /// Blocks of the score matrix whose weights come from exp2Polynomial, in the
-  /// forward and in the backward; in all others 2^x is a double rounded to
-  /// float. A quarter in kernels for sm_100a, none for sm_103a.
+  /// Blocks of the score matrix whose weights come from exp2Polynomial; in all
+  /// others 2^x is a double rounded to float. A quarter in kernels for sm_100a,
+  /// none for sm_103a. BackwardOptions has the backward's.
   numerics::Exp2Share exp2;
   /// Tiles that straddle the diagonal use BF16 P and V (causal only). Without
   /// it the 32-token V scales leak: a negative control.

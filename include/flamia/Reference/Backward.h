@@ -19,6 +19,8 @@
 
 #include "flamia/Reference/Attention.h"
 
+#include <optional>
+
 namespace flamia::reference {
 
 /// A backward problem: the forward's inputs and the gradients that come in.
@@ -45,6 +47,10 @@ struct BackwardOptions {
   /// False: kappa = 1 and D' from the unrounded dO' everywhere, as kernels
   /// without flamia's correction have it (for comparisons at sinks).
   bool correctedD = true;
+  /// Blocks whose weights are computed by polynomial in dK,dV (the library's
+  /// kernels: none) and in dQ (empty: the forward's, forward.exp2).
+  numerics::Exp2Share keyGradientExp2;
+  std::optional<numerics::Exp2Share> queryGradientExp2;
 
   // Faults on purpose, negative controls of the probes.
 
@@ -57,8 +63,7 @@ struct BackwardOptions {
   /// True: exponents folded on diagonal tiles are relative to the tile's
   /// largest, as on other tiles. Leaks where tokens differ by 2^100.
   bool tileRelativeDiagonal = false;
-  /// Blocks by which the backward's choice of polynomials differs from the
-  /// forward's.
+  /// Blocks by which the backward's choice of polynomials is shifted.
   int64_t exp2Offset = 0;
 };
 

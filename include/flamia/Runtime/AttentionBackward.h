@@ -84,6 +84,13 @@ public:
   const AttentionConfig &config() const { return settings; }
   Device &device() const { return target; }
   bool hasDLse() const { return withDLse; }
+  /// What the kernels compute by polynomial.
+  numerics::Exp2Share keyGradientExp2() const {
+    return keyGradients->record().exp2;
+  }
+  numerics::Exp2Share queryGradientExp2() const {
+    return queryGradients->record().exp2;
+  }
 
 private:
   AttentionBackward(Device &device, const AttentionConfig &config,

@@ -126,21 +126,25 @@ TEST(BackwardProperties, Consistency) {
   }
 }
 
-TEST(BackwardProperties, AllKernelsComputeTheSameBlocksByPolynomial) {
+TEST(BackwardProperties, KernelsComputeTheBlocksTheySayByPolynomial) {
   RunnerOptions options;
   options.backward = options.dLse = true;
   options.softmaxScale = edgeScale;
   KernelRunner runner(1, 1, 64, options);
   numerics::Exp2Share share = runner.forward->exp2Share();
   EXPECT_EQ(share, numerics::exp2ShareOf("sm_100a"));
+  EXPECT_EQ(runner.backward->queryGradientExp2(), share);
+  EXPECT_EQ(runner.backward->keyGradientExp2(), numerics::Exp2Share());
   EdgeObservation seen = observeEdge(runner.backwardFunction());
   EXPECT_EQ(seen.error, "");
   EXPECT_EQ(seen.forward, expectedEdge(share));
-  EXPECT_EQ(seen.keyGradients, expectedEdge(share));
+  EXPECT_EQ(seen.keyGradients, expectedEdge({}));
   EXPECT_EQ(seen.queryGradients, expectedEdge(share));
 }
 
-TEST(BackwardProperties, WeightsOnTheEdgeAreConsistent) {
+/// The limit of P3 (docs/numerics.md): on data made for it the weights that the
+/// forward computes by polynomial, and dK, dV does not, are one step apart.
+TEST(BackwardProperties, WeightsOnTheEdgeAreAStepApart) {
   AttentionInputs inputs = edgeProblem({37, 300}).forward;
   RunnerOptions options;
   options.backward = true;
@@ -148,14 +152,19 @@ TEST(BackwardProperties, WeightsOnTheEdgeAreConsistent) {
   KernelRunner runner(1, 1, 64, options);
   ConsistencyResult result =
       probeConsistency(inputs, runner.backwardFunction());
-  EXPECT_TRUE(result.ok) << result.detail;
-  EXPECT_EQ(result.oneStep, 0);
+  EXPECT_FALSE(result.ok);
+  EXPECT_EQ(result.further, 0) << result.detail;
   EXPECT_GT(result.weightsCompared, 20000);
-
-  // The kernels' forward and a backward that chooses other blocks.
   BackwardOptions other;
   other.forward.exp2 = runner.forward->exp2Share();
   other.forward.softmaxScale = edgeScale;
+  ConsistencyResult model =
+      probeConsistency(inputs, modelBackwardFunction(other));
+  EXPECT_EQ(result.oneStep, model.oneStep);
+  EXPECT_EQ(result.weightsCompared, model.weightsCompared);
+
+  // The kernels' forward and a backward that chooses other blocks.
+  other.keyGradientExp2 = other.forward.exp2;
   other.exp2Offset = 1;
   auto shifted = [&](const BackwardInputs &given, ForwardOutputs &outputs,
                      Gradients &gradients, std::string &error) {

@@ -427,7 +427,7 @@ TEST(Backward, Strides) {
   EXPECT_NE(byHeads(384, 264).find("overlaps 'dk'"), std::string::npos);
 }
 
-TEST(Backward, ExponentialsMustBeTheSameInAllKernels) {
+TEST(Backward, KernelsWithPolynomialsMustHaveTheSame) {
   KernelFolder folder(declarations);
   std::unique_ptr<Device> device = createSimDevice({});
   auto create = [&] {
@@ -438,8 +438,11 @@ TEST(Backward, ExponentialsMustBeTheSameInAllKernels) {
   Declaration keys = declarations[2], queries = declarations[3];
   queries.more = R"("exp2_emulation": [1, 4], )";
   folder.write(queries);
+  EXPECT_EQ(create(), ""); // dK,dV has none
+  keys.more = R"("exp2_emulation": [1, 8], )";
+  folder.write(keys);
   EXPECT_EQ(create(),
-            "kernel 'attention_bwd_dkdv' computes 0 of 1 blocks of "
+            "kernel 'attention_bwd_dkdv' computes 1 of 8 blocks of "
             "exponentials by polynomial, but 'attention_bwd_dq' computes 1 of "
             "4; compile them with the same --exp2-emulation");
   keys.more = queries.more;
@@ -454,6 +457,17 @@ TEST(Backward, ExponentialsMustBeTheSameInAllKernels) {
             "kernel 'attention_bwd_dkdv' computes 1 of 4 blocks of "
             "exponentials by polynomial, but 'attention_fwd' computes 3 of 8; "
             "compile them with the same --exp2-emulation");
+  Declaration plainKeys = keys;
+  plainKeys.more = "";
+  folder.write(plainKeys);
+  EXPECT_EQ(create(),
+            "kernel 'attention_bwd_dq' computes 1 of 4 blocks of "
+            "exponentials by polynomial, but 'attention_fwd' computes 3 of 8; "
+            "compile them with the same --exp2-emulation");
+  folder.write(keys);
+  forward.more = "";
+  folder.write(forward);
+  EXPECT_EQ(create(), "");
   forward.more = keys.more;
   folder.write(forward);
   EXPECT_EQ(create(), "");
