@@ -41,7 +41,7 @@ flamia.kernel @attention_bwd_dkdv(
     %d_diagonal: !vector {flamia.dims = ["tokens", "heads"], flamia.derived_from = "do_data"},
     %do_scale_hat: !scale {flamia.dims = ["tiles", "heads", "atom"], flamia.folded = {exponent = "e(q_data) - max128(e(q_data))", along = "cols"}},
     %do_block_scale: !scale {flamia.dims = ["tiles", "heads", "atom"], flamia.folded = {exponent = "max32(e(do_data))", along = "rows"}},
-    %q_exponent: !vector {flamia.dims = ["tiles", "heads"], flamia.folded = {exponent = "max128(e(q_data))"}},
+    %q_block_scale: !scale {flamia.dims = ["tiles", "heads", "atom"], flamia.folded = {exponent = "max32(e(do_data)) + max128(e(q_data)) - 8", along = "rows"}},
     %bias: !lines {flamia.dims = ["tiles", "heads", "tile_rows"], flamia.folded = {of = "m", negate, plus = 8, exponent = "0"}},
     %bias_hat: !lines {flamia.dims = ["tiles", "heads", "tile_rows"], flamia.folded = {of = "m", negate, plus = 8, exponent = "e(do_data) - max32(e(do_data))"}},
     %d_past_hat: !lines {flamia.dims = ["tiles", "heads", "tile_rows"], flamia.folded = {of = "d_past", exponent = "e(q_data) - max128(e(q_data)) - e(do_data)"}},

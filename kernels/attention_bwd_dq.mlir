@@ -42,7 +42,7 @@ flamia.kernel @attention_bwd_dq(
     %v_scale_hat: !scale {flamia.dims = ["tiles", "kv_heads", "atom"], flamia.folded = {exponent = "e(v_data) + e(k_data) - max128(e(k_data))", along = "cols"}},
     %k_factor: !lines {flamia.dims = ["tiles", "kv_heads", "tile_rows"], flamia.folded = {exponent = "e(k_data) - max128(e(k_data))"}},
     %k_factor_diagonal: !lines {flamia.dims = ["tiles", "kv_heads", "tile_rows"], flamia.folded = {exponent = "e(k_data)"}},
-    %k_exponent: !vector {flamia.dims = ["tiles", "kv_heads"], flamia.folded = {exponent = "max128(e(k_data))"}},
+    %k_block_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"], flamia.folded = {exponent = "max128(e(k_data)) - 8", along = "rows"}},
     %work: memref<?x4xi32>, %softmax_scale: f32,
     %q_global_scale: f32 {flamia.only = {format = "nvfp4"}}, %k_global_scale: f32 {flamia.only = {format = "nvfp4"}},
     %dq: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"],

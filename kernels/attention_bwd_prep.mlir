@@ -14,7 +14,8 @@
 !local = !flamia.scaled<128x?, f8E4M3FN by f8E8M0FNU per 1x?>
 
 // Queries: eO, eQ are the exponents of a token's scales of dO' and Q; E_b and EQ their
-// largest in 32 tokens and in the tile.
+// largest in 32 tokens and in the tile. The scale of Q in dK is E_b + EQ - 8; what a byte
+// cannot hold of it is left to dS, by way of the scale of dO' and D'.
 flamia.kernel @attention_bwd_prep(
     %q_scale: !scale {flamia.dims = ["tiles", "heads", "atom"]},
     %o: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"]}, %do: !bf16_strided {flamia.dims = ["tokens", "heads", "head_dim"]},
@@ -24,7 +25,7 @@ flamia.kernel @attention_bwd_prep(
     %do_data: memref<?x?x?xf8E4M3FN> {flamia.workspace, flamia.dims = ["tokens", "heads", "head_dim"], flamia.depends = {do = "<=", l = "<=", dlse = "<="}},
     %do_scale: !scale {flamia.workspace, flamia.dims = ["tiles", "heads", "atom"]}, %do_scale_hat: !scale {flamia.workspace, flamia.dims = ["tiles", "heads", "atom"]},
     %do_block_scale: !scale {flamia.workspace, flamia.dims = ["tiles", "heads", "atom"]},
-    %q_exponent: !vector {flamia.workspace, flamia.dims = ["tiles", "heads"]},
+    %q_block_scale: !scale {flamia.workspace, flamia.dims = ["tiles", "heads", "atom"]},
     %r: !vector {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {l = "<="}},
     %d_past: !vector {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {do = "<=", o = "<=", l = "<=", kappa = "<=", dlse = "<="}},
     %d_diagonal: !vector {flamia.workspace, flamia.dims = ["tokens", "heads"], flamia.depends = {do = "<=", o = "<=", l = "<=", kappa = "<=", dlse = "<="}},
@@ -34,13 +35,14 @@ flamia.kernel @attention_bwd_prep(
     parameters {head_dim = [128, 64], dlse = [false, true]}
     grid(work[0], o[1]) {
   %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
   %none = arith.constant dense<0.0> : !row
   %one = arith.constant dense<1.0> : !row
   %eight = arith.constant dense<8.0> : !row
   %payload_unit = arith.constant dense<0.00390625> : !row
   %share = arith.constant dense<9.094947017729282e-13> : !row
+  %smallest = arith.constant dense<-127.0> : !row
+  %largest = arith.constant dense<127.0> : !row
 
   %dim = flamia.param "head_dim" : index
   %has_dlse = flamia.param "dlse" : i1
@@ -50,7 +52,6 @@ flamia.kernel @attention_bwd_prep(
   %row = arith.addi %begin, %offset : index
   %rows = arith.subi %end, %row : index
   %st = arith.addi %scale_base, %tile : index
-  %st1 = arith.addi %st, %c1 : index
 
   // Together, so that they arrive while the tiles do.
   %l_in = flamia.load %l[%row, %head] limit %end : !vector -> !row
@@ -100,11 +101,17 @@ flamia.kernel @attention_bwd_prep(
 
   // Scale bytes with folded exponents.
   %eq_max = flamia.reduce_rows max %eq by 128 rows %rows : !row
-  %eq_hat = arith.subf %eq, %eq_max : !row
   %eb = flamia.reduce_rows max %eo by 32 rows %rows : !row
+  %eb_eq = arith.addf %eb, %eq_max : !row
+  %block_all = arith.subf %eb_eq, %eight : !row
+  %block_low = arith.maximumf %block_all, %smallest : !row
+  %block = arith.minimumf %block_low, %largest : !row
+  %left = arith.subf %block_all, %block : !row
+  %eq_relative = arith.subf %eq, %eq_max : !row
+  %eq_hat = arith.addf %eq_relative, %left : !row
   flamia.store_exponents %eq_hat, %do_scale_hat[%st, %head] rows %rows cols %dim along cols : !row, !scale
   flamia.store_exponents %eb, %do_block_scale[%st, %head] rows %rows cols %dim along rows : !row, !scale
-  flamia.store %eq_max, %q_exponent[%st, %head] limit %st1 : !row, !vector
+  flamia.store_exponents %block, %q_block_scale[%st, %head] rows %rows cols %dim along rows : !row, !scale
 
   // Vectors of the tile with folded exponents. Rows past the document's end have l = 0.
   %plain = arith.subf %eight, %m_in : !row
@@ -134,17 +141,17 @@ flamia.kernel @attention_bwd_prep(
   flamia.return
 }
 
-// Keys: eK is a token's exponent of K, EK the tile's largest.
+// Keys: eK is a token's exponent of K, EK the tile's largest. The scale of K in dQ is EK - 8,
+// with the same remainder.
 flamia.kernel @attention_bwd_prep_keys(
     %k_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]}, %v_scale: !scale {flamia.dims = ["tiles", "kv_heads", "atom"]},
     %work: memref<?x4xi32>,
-    %v_scale_hat: !scale {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "atom"]}, %k_exponent: !vector {flamia.workspace, flamia.dims = ["tiles", "kv_heads"]},
+    %v_scale_hat: !scale {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "atom"]}, %k_block_scale: !scale {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "atom"]},
     %k_factor: !lines {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "tile_rows"]},
     %k_factor_diagonal: !lines {flamia.workspace, flamia.dims = ["tiles", "kv_heads", "tile_rows"]})
     parameters {head_dim = [128, 64]}
     grid(work[0], k_scale[1]) {
   %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
   %dim = flamia.param "head_dim" : index
   %head = flamia.program_id y
@@ -153,16 +160,21 @@ flamia.kernel @attention_bwd_prep_keys(
   %row = arith.addi %begin, %offset : index
   %rows = arith.subi %end, %row : index
   %st = arith.addi %scale_base, %tile : index
-  %st1 = arith.addi %st, %c1 : index
 
   %ek = flamia.load_exponents %k_scale[%st, %head] : !scale -> !row
   %ek_max = flamia.reduce_rows max %ek by 128 rows %rows : !row
-  %ek_hat = arith.subf %ek, %ek_max : !row
+  %eight = arith.constant dense<8.0> : !row
+  %smallest = arith.constant dense<-127.0> : !row
+  %block_all = arith.subf %ek_max, %eight : !row
+  %block = arith.maximumf %block_all, %smallest : !row
+  %left = arith.subf %block_all, %block : !row
+  %ek_relative = arith.subf %ek, %ek_max : !row
+  %ek_hat = arith.addf %ek_relative, %left : !row
   %ev = flamia.load_exponents %v_scale[%st, %head] : !scale -> tensor<128x4xf32>
   %ek_hats = flamia.broadcast %ek_hat : !row -> tensor<128x4xf32>
   %ev_hat = arith.addf %ev, %ek_hats : tensor<128x4xf32>
   flamia.store_exponents %ev_hat, %v_scale_hat[%st, %head] rows %rows cols %dim along cols : tensor<128x4xf32>, !scale
-  flamia.store %ek_max, %k_exponent[%st, %head] limit %st1 : !row, !vector
+  flamia.store_exponents %block, %k_block_scale[%st, %head] rows %rows cols %dim along rows : !row, !scale
   %factor = flamia.pow2 %ek_hat : !row
   %factor_diagonal = flamia.pow2 %ek : !row
   %factorT = flamia.transpose %factor : !row -> !line

@@ -206,10 +206,19 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
   mask(seen, ds);
   double *weights = &dP[r * tileRows];
   dynamicPayload(ds, scales, weights);
-  int shift = absolute ? 0 : int(keyTileByte) - e8m0One;
-  for (uint8_t &byte : scales.bytes)
-    byte = addToByte(byte, shift - int(weightShift));
+  if (bf16) {
+    int shift = absolute ? 0 : int(keyTileByte) - e8m0One;
+    for (uint8_t &byte : scales.bytes)
+      byte = addToByte(byte, shift - int(weightShift));
+    applyScales(scales, weights);
+    return;
+  }
+  // K carries EK - 8.
   applyScales(scales, weights);
+  const uint8_t *keyAtom =
+      atomOf(prepared.keyBlockScales, keyScaleTile, shape.kvHeads, kvHead);
+  for (int64_t j = 0; j < count; ++j)
+    weights[j] *= scaleOf(keyAtom[off128x4(0, j / blockSize)]);
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,18 +315,20 @@ void DkdvTile::addQueryTile(const WorkItem &item, int64_t keyTile) {
   if (bf16) {
     q.load(item.rows(), rows.payload(operands.quantized.q.payload));
   } else {
-    // The B operands of FP8 products carry E_b as their scale byte.
-    const uint8_t *atom =
-        atomOf(prepared.blockScales, scaleTile, shape.heads, item.head);
-    auto withBlockScale = [&](const std::vector<uint8_t> &payload) {
-      return [&, load = rows.payload(payload)](int64_t i, double *row) {
+    // Scale bytes of the B operands: E_b + EQ - 8 in dK, E_b in dV.
+    auto withBlockScale = [&](const std::vector<uint8_t> &payload,
+                              const std::vector<uint8_t> &scales) {
+      const uint8_t *atom = atomOf(scales, scaleTile, shape.heads, item.head);
+      return [=, load = rows.payload(payload)](int64_t i, double *row) {
         load(i, row);
         for (int64_t x = 0; x < dim; ++x)
           row[x] *= scaleOf(atom[off128x4(x, i / blockSize)]);
       };
     };
-    q.load(item.rows(), withBlockScale(operands.quantized.q.payload));
-    dO.load(item.rows(), withBlockScale(prepared.dO.payload));
+    q.load(item.rows(), withBlockScale(operands.quantized.q.payload,
+                                       prepared.queryBlockScales));
+    dO.load(item.rows(),
+            withBlockScale(prepared.dO.payload, prepared.blockScales));
   }
   multiplyTiles(scores.data(), tileRows, dO.rows(), dim, products.data(), dim,
                 padded, dim, tileRows);
@@ -371,12 +382,8 @@ void DkdvTile::gradientRow(int64_t j, int64_t keyTile, int64_t queryTile,
       byte = addToByte(byte, shift - int(weightShift));
   } else {
     dynamicPayload(p, weightScales, scoreRow);
-    for (int64_t block = 0; block < tileRows / blockSize; ++block) {
-      weightScales.bytes[block] =
-          addToByte(weightScales.bytes[block], -int(weightShift));
-      scales.bytes[block] = addToByte(
-          scales.bytes[block], int(tileByte) - e8m0One - int(weightShift));
-    }
+    for (uint8_t &byte : weightScales.bytes)
+      byte = addToByte(byte, -int(weightShift));
     applyScales(weightScales, scoreRow);
   }
   applyScales(scales, gradientRow);

@@ -34,10 +34,11 @@ public:
     int64_t queries = shape.tokens() * shape.heads;
     int64_t keys = shape.tokens() * shape.kvHeads;
     result.dO.payload.resize(queries * dim);
-    for (auto *atoms :
-         {&result.dO.scales, &result.foldedScales, &result.blockScales})
+    for (auto *atoms : {&result.dO.scales, &result.foldedScales,
+                        &result.blockScales, &result.queryBlockScales})
       atoms->assign(tiles * shape.heads * atomBytes, e8m0One);
-    result.foldedValueScales.assign(tiles * shape.kvHeads * atomBytes, e8m0One);
+    for (auto *atoms : {&result.foldedValueScales, &result.keyBlockScales})
+      atoms->assign(tiles * shape.kvHeads * atomBytes, e8m0One);
     result.queryTileScales.resize(tiles * shape.heads);
     result.keyTileScales.resize(tiles * shape.kvHeads);
     for (auto *vector :
@@ -59,24 +60,26 @@ public:
     uint8_t tileByte = largestByte(queryAtom, 0, count);
     result.queryTileScales[scaleTile * shape.heads + item.head] = tileByte;
     quantizeGradient(item, rows, &result.dO.scales[atom]);
-    for (int64_t r = 0; r < count; ++r) {
-      uint8_t eO = result.dO.scales[atom + off128x4(r, 0)];
-      uint8_t eQ = queryAtom[off128x4(r, 0)];
-      uint8_t folded = addToByte(eQ, e8m0One - tileByte);
-      if (tileByte == e8m0NaN)
-        folded = e8m0NaN;
-      for (int64_t j = 0; j < dim / blockSize; ++j)
-        result.foldedScales[atom + off128x4(r, j)] = folded;
-      finishQuery(rows.offset(r) / dim, rows.offset(r), eO, eQ, tileByte);
-    }
     for (int64_t block = 0; block * blockSize < count; ++block) {
       int64_t end = std::min(count, (block + 1) * blockSize);
       uint8_t blockByte =
           largestByte(&result.dO.scales[atom], block * blockSize, end);
-      for (int64_t c = 0; c < dim; ++c)
+      BlockScale both = blockScale(int(blockByte) + tileByte - e8m0One,
+                                   blockByte == e8m0NaN || tileByte == e8m0NaN);
+      for (int64_t c = 0; c < dim; ++c) {
         result.blockScales[atom + off128x4(c, block)] = blockByte;
+        result.queryBlockScales[atom + off128x4(c, block)] = both.byte;
+      }
       for (int64_t r = block * blockSize; r < end; ++r) {
         uint8_t eO = result.dO.scales[atom + off128x4(r, 0)];
+        uint8_t eQ = queryAtom[off128x4(r, 0)];
+        uint8_t folded = both.byte == e8m0NaN
+                             ? e8m0NaN
+                             : addToByte(eQ, e8m0One - tileByte + both.left);
+        for (int64_t j = 0; j < dim / blockSize; ++j)
+          result.foldedScales[atom + off128x4(r, j)] = folded;
+        finishQuery(rows.offset(r) / dim, rows.offset(r), eO, eQ, tileByte,
+                    both);
         int64_t row = rows.offset(r) / dim;
         result.mHat[row] = blockByte == e8m0NaN
                                ? floatOf(0x7FC00000u)
@@ -96,21 +99,40 @@ public:
         atomOf(result.foldedValueScales, scaleTile, shape.kvHeads, kvHead));
     uint8_t tileByte = largestByte(keyAtom, 0, count);
     result.keyTileScales[scaleTile * shape.kvHeads + kvHead] = tileByte;
+    BlockScale scale = blockScale(tileByte, tileByte == e8m0NaN);
+    uint8_t *blockAtom = const_cast<uint8_t *>(
+        atomOf(result.keyBlockScales, scaleTile, shape.kvHeads, kvHead));
+    for (int64_t block = 0; block * blockSize < count; ++block)
+      for (int64_t c = 0; c < dim; ++c)
+        blockAtom[off128x4(c, block)] = scale.byte;
     for (int64_t j = 0; j < count; ++j) {
       uint8_t eK = keyAtom[off128x4(j, 0)];
       bool isNaN = tileByte == e8m0NaN;
       for (int64_t c = 0; c < dim / blockSize; ++c)
         foldedAtom[off128x4(j, c)] =
             isNaN ? e8m0NaN
-                  : addToByte(valueAtom[off128x4(j, c)], eK - tileByte);
+                  : addToByte(valueAtom[off128x4(j, c)],
+                              eK - tileByte + scale.left);
       int64_t row = (begin + j) * shape.kvHeads + kvHead;
       result.keyFactors[row] =
-          isNaN ? floatOf(0x7FC00000u) : std::ldexp(1.0f, int(eK) - tileByte);
+          isNaN ? floatOf(0x7FC00000u)
+                : std::ldexp(1.0f, int(eK) - tileByte + scale.left);
       result.diagonalKeyFactors[row] = e8m0ToFloat(eK);
     }
   }
 
 private:
+  /// A scale byte that takes the 2^-8 of the weights, and what it cannot hold.
+  struct BlockScale {
+    uint8_t byte;
+    int left;
+  };
+  static BlockScale blockScale(int biased, bool isNaN) {
+    int all = biased - 8, byte = std::clamp(all, 0, 254);
+    return isNaN ? BlockScale{e8m0NaN, 0}
+                 : BlockScale{uint8_t(byte), all - byte};
+  }
+
   /// The largest byte of rows [begin, end); 255 if any is.
   static uint8_t largestByte(const uint8_t *atom, int64_t begin, int64_t end) {
     uint8_t largest = 0;
@@ -152,7 +174,7 @@ private:
 
   /// D' and what is folded into it.
   void finishQuery(int64_t row, int64_t offset, uint8_t eO, uint8_t eQ,
-                   uint8_t tileByte) {
+                   uint8_t tileByte, const BlockScale &block) {
     float payload[tileRows], gradient[tileRows];
     e4m3ToFloat(&result.dO.payload[offset], payload, size_t(dim));
     bf16ToFloat(&dO[offset], gradient, size_t(dim));
@@ -165,14 +187,15 @@ private:
     float kappa = options.correctedD ? forward.kappa[row] : 1.0f;
     float ofLse = dLse.empty() ? 0.0f : dLse[row] * r;
     float scale = e8m0ToFloat(eO), perScale = e8m0ToFloat(uint8_t(254 - eO));
-    bool isNaN = eQ == e8m0NaN || tileByte == e8m0NaN;
+    bool isNaN = block.byte == e8m0NaN;
     float past = kappa * sumRow(payload, dim) - ofLse * perScale;
     float diagonal = kappa * (sumRow(gradient, dim) * r) - ofLse;
     if (!options.correctedD)
       past = diagonal * perScale;
     result.dPast[row] = past * scale;
-    result.dPastHat[row] = isNaN ? floatOf(0x7FC00000u)
-                                 : past * std::ldexp(1.0f, int(eQ) - tileByte);
+    result.dPastHat[row] =
+        isNaN ? floatOf(0x7FC00000u)
+              : past * std::ldexp(1.0f, int(eQ) - tileByte + block.left);
     float queryScale = e8m0ToFloat(eQ);
     if (options.tileRelativeDiagonal)
       queryScale = std::ldexp(1.0f, int(eQ) - tileByte);

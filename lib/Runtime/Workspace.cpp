@@ -192,16 +192,16 @@ static void addForward(LayoutBuilder &builder, Format format) {
 static void addBackward(LayoutBuilder &builder) {
   uint64_t heads = builder.heads, kvHeads = builder.kvHeads;
   builder.addPayload("do_data", heads);
-  for (StringRef name : {"do_scale", "do_scale_hat", "do_block_scale"})
+  for (StringRef name :
+       {"do_scale", "do_scale_hat", "do_block_scale", "q_block_scale"})
     builder.addScales(name, heads);
-  builder.add("q_exponent", Element::F32, {builder.tiles, heads});
   for (StringRef name : {"r", "d_past", "d_diagonal"})
     builder.addVector(name);
   for (StringRef name :
        {"bias", "bias_hat", "d_past_hat", "d_diagonal_hat", "r_hat", "r_unit"})
     builder.addTileVector(name, heads);
-  builder.addScales("v_scale_hat", kvHeads);
-  builder.add("k_exponent", Element::F32, {builder.tiles, kvHeads});
+  for (StringRef name : {"v_scale_hat", "k_block_scale"})
+    builder.addScales(name, kvHeads);
   for (StringRef name : {"k_factor", "k_factor_diagonal"})
     builder.addTileVector(name, kvHeads);
 }

@@ -13,16 +13,15 @@
 // RUN: flamia-opt %t.fwd --flamia-fold-scales -o %t.fwd-folded
 // RUN: cmp %t.fwd %t.fwd-folded
 
-// The whole of dQ: V carries eV + eK - EK, D' joins by an fma, K has unit scales, EK and the
-// 2^-8 of the weights are in the scale bytes of dS. No operation is added.
+// The whole of dQ: V carries eV + eK - EK, D' joins by an fma, K has EK and the 2^-8 of the
+// weights. No operation is added.
 //
 // DQ-LABEL: flamia.kernel @attention_bwd_dq
 // DQ-SAME: %v_data: {{[^%]*}}flamia.token_block = 32 : i64}
 // DQ: %[[ND:.*]] = arith.negf %{{.*}} : tensor<128x1xf32>
 // DQ: scf.for
 // DQ-DAG: %[[KF:.*]] = flamia.load %k_factor[%[[TILE:.*]], %[[HEAD:.*]], %c0]
-// DQ-DAG: %[[EK:.*]] = flamia.load %k_exponent[%[[TILE]], %[[HEAD]]]
-// DQ-DAG: %[[K:.*]] = flamia.load_payload %k_data[
+// DQ-DAG: %[[K:.*]] = flamia.load_scaled %k_data[{{.*}}], %k_block_scale[%[[TILE]], %[[HEAD]]] limit {{.*}} along rows {{.*}} per 32x128>
 // DQ-DAG: %[[V:.*]] = flamia.load_scaled %v_data[{{.*}}], %v_scale_hat[%[[TILE]], %[[HEAD]]] limit {{.*}} along cols {{.*}} per 1x32>
 // DQ: %[[VT:.*]] = flamia.transpose %[[V]]
 // DQ: %[[P:.*]] = math.exp2
@@ -32,16 +31,16 @@
 // DQ-NEXT: %[[T:.*]] = math.fma %[[NDS]], %[[KFS]], %[[DP]]
 // DQ-NEXT: %[[DS:.*]] = arith.mulf %[[P]], %[[T]]
 // DQ-NEXT: %[[SEEN:.*]] = flamia.mask %[[DS]]
-// DQ-NEXT: %[[DS8:.*]] = flamia.quantize %[[SEEN]] shift(%[[EK]] : tensor<1x1xf32>) shift_by -8
+// DQ-NEXT: %[[DS8:.*]] = flamia.quantize %[[SEEN]] :
 // DQ-NEXT: flamia.dot %[[DS8]], %[[K]],
 
 // The whole of dK, dV: the weights are relative to E_b, which both products over queries take
-// back by their scale bytes; what dS misses of it joins dO' and D'.
+// back by their scale bytes, dK's with EQ and the 2^-8 of the weights; what dS misses of it
+// joins dO' and D'.
 //
 // DKDV-LABEL: flamia.kernel @attention_bwd_dkdv
-// DKDV-DAG: %[[EQ:.*]] = flamia.load %q_exponent[
 // DKDV-DAG: %[[D:.*]] = flamia.load %d_past_hat[
-// DKDV-DAG: %[[Q:.*]] = flamia.load_scaled %q_data[{{.*}}], %do_block_scale[{{.*}} along rows {{.*}}<128x64, {{.*}} per 32x64>
+// DKDV-DAG: %[[Q:.*]] = flamia.load_scaled %q_data[{{.*}}], %q_block_scale[{{.*}} along rows {{.*}}<128x64, {{.*}} per 32x64>
 // DKDV-DAG: %[[BIAS:.*]] = flamia.load %bias_hat[
 // DKDV-DAG: %[[DO:.*]] = flamia.load_scaled %do_data[{{.*}}], %do_scale_hat[{{.*}} along cols {{.*}} per 1x64>
 // DKDV-DAG: %[[DOT:.*]] = flamia.transpose %[[DO]]
@@ -56,7 +55,7 @@
 // DKDV-NEXT: %[[T:.*]] = arith.subf %[[DP]], %[[DS]]
 // DKDV-NEXT: %[[G:.*]] = arith.mulf %[[P]], %[[T]]
 // DKDV-NEXT: %[[SEEN:.*]] = flamia.mask %[[G]]
-// DKDV-NEXT: %[[G8:.*]] = flamia.quantize %[[SEEN]] shift(%[[EQ]] : tensor<1x1xf32>) shift_by -8
+// DKDV-NEXT: %[[G8:.*]] = flamia.quantize %[[SEEN]] :
 // DKDV-NEXT: flamia.dot %[[G8]], %[[Q]],
 
 // The tile on the diagonal is ahead of the loop. dQ: BF16 operands take no factor, so 2^eK, absolute, is
@@ -71,7 +70,7 @@
 // DQD: %[[SEEN:.*]] = flamia.mask %[[DSF]]
 // DQD: flamia.quantize %[[SEEN]] shift_by -8
 // DQD: scf.for
-// DQD: flamia.quantize {{.*}} shift(
+// DQD: flamia.quantize %{{[0-9]+}} :
 //
 // dK, dV: r and D' hold 2^eQ; r in dV holds the 2^-8.
 //
@@ -97,7 +96,8 @@
 // DKDVD: %[[G8:.*]] = flamia.quantize %[[SEEN]] shift_by -8 :
 // DKDVD: flamia.dot %[[G8]], %[[Q]],
 // DKDVD: scf.for
-// DKDVD: flamia.quantize {{.*}} shift(
+// DKDVD: flamia.quantize %{{[0-9]+}} shift_by -8 :
+// DKDVD: flamia.quantize %{{[0-9]+}} :
 
 !tile = tensor<128x128xf32>
 !half = tensor<128x128xbf16>

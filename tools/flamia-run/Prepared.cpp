@@ -30,14 +30,6 @@ public:
     compare(name, expected, [](size_t) { return true; });
   }
 
-  /// Exponents of the bytes of [tiles, heads].
-  void exponents(StringRef name, const std::vector<uint8_t> &bytes) {
-    std::vector<float> expected;
-    for (uint8_t byte : bytes)
-      expected.push_back(byte == numerics::e8m0NaN ? NAN : float(byte) - 127);
-    vector(name, expected);
-  }
-
   /// A tile vector [tiles, heads, 128] that holds `value(row)` of every token
   /// and head, row = token * heads + head. Rows past a document are not looked
   /// at.
@@ -109,9 +101,9 @@ PreparedDifference run::comparePrepared(const DeviceGradients &device,
   comparison.bytes("do_scale", expected.dO.scales);
   comparison.bytes("do_scale_hat", expected.foldedScales);
   comparison.bytes("do_block_scale", expected.blockScales);
+  comparison.bytes("q_block_scale", expected.queryBlockScales);
   comparison.bytes("v_scale_hat", expected.foldedValueScales);
-  comparison.exponents("q_exponent", expected.queryTileScales);
-  comparison.exponents("k_exponent", expected.keyTileScales);
+  comparison.bytes("k_block_scale", expected.keyBlockScales);
   comparison.vector("r", expected.r);
   comparison.vector("d_past", expected.dPast);
   comparison.vector("d_diagonal", expected.dDiagonal);

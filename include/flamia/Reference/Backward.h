@@ -72,15 +72,22 @@ struct BackwardOptions {
 struct PreparedGradient {
   /// dO' = dO / l: payload, and byte eO of each token in atoms.
   numerics::TokenLocalTensor dO;
-  /// Atoms [scaleTiles, heads, 512] like dO.scales: eQ - EQ, the scale of dO'
-  /// in the dP of dK,dV.
+  /// Atoms [scaleTiles, heads, 512] like dO.scales: eQ - EQ + R, the scale of
+  /// dO' in the dP of dK,dV.
   std::vector<uint8_t> foldedScales;
   /// Atoms [scaleTiles, heads, 512], operand row = channel, K block = 32
-  /// queries of the tile: E_b, the block's largest eO. B scale of dV and dK.
+  /// queries of the tile: E_b, the block's largest eO. B scale of dV.
   std::vector<uint8_t> blockScales;
-  /// Atoms [scaleTiles, kvHeads, 512] like V's scalesAlongCols: eV + eK - EK,
-  /// the scale of V in the dP of dQ.
+  /// The same shape: E_b + EQ - 8, the B scale of dK. R, by block, is what a
+  /// byte cannot hold of it.
+  std::vector<uint8_t> queryBlockScales;
+  /// Atoms [scaleTiles, kvHeads, 512] like V's scalesAlongCols: eV + eK - EK +
+  /// R, the scale of V in the dP of dQ.
   std::vector<uint8_t> foldedValueScales;
+  /// Atoms [scaleTiles, kvHeads, 512], operand row = channel, K block = 32 keys
+  /// of the tile: EK - 8, the B scale of dQ; R is what a byte cannot hold of
+  /// it.
+  std::vector<uint8_t> keyBlockScales;
   std::vector<uint8_t> queryTileScales; ///< EQ, [scaleTiles, heads]
   std::vector<uint8_t> keyTileScales;   ///< EK, [scaleTiles, kvHeads]
 
@@ -88,13 +95,13 @@ struct PreparedGradient {
   std::vector<float> r;            ///< 1 / l, 0 for a row without keys
   std::vector<float> mHat;         ///< m - eO + E_b - 8
   std::vector<float> dPast;        ///< D' of past tiles
-  std::vector<float> dPastHat;     ///< dPast * 2^(eQ - EQ - eO)
+  std::vector<float> dPastHat;     ///< dPast * 2^(eQ - EQ - eO + R)
   std::vector<float> dDiagonal;    ///< D' of diagonal tiles
   std::vector<float> dDiagonalHat; ///< dDiagonal * 2^eQ
   std::vector<float> rHat;         ///< r * 2^eQ
 
   // Per key, [tokens, kvHeads].
-  std::vector<float> keyFactors;         ///< 2^(eK - EK)
+  std::vector<float> keyFactors;         ///< 2^(eK - EK + R)
   std::vector<float> diagonalKeyFactors; ///< 2^eK
 };
 

@@ -22,7 +22,7 @@ namespace runtime {
 /// l (payload and scales), D' and 1 / l of each query, and the scale bytes and
 /// vectors that hold folded exponents (kernels/README.md). Nothing of it
 /// outlives the backward. With the letters of queryWorkspace these are
-///   T H (D + 12) + S (4612 H + 1540 G)
+///   T H (D + 12) + S (5120 H + 2048 G)
 /// bytes, beside the padding of each tensor to 256.
 llvm::Expected<WorkspaceLayout>
 queryBackwardWorkspace(const AttentionConfig &config,

@@ -97,13 +97,12 @@ def inputs(lengths, dim, causal, is_nvfp4):
     outputs = {"do_data": np.full((tokens, HEADS, dim), 0xFF, np.uint8)}
     for name in ("r", "d_past", "d_diagonal"):
         outputs[name] = np.full((tokens, HEADS), nan)
-    for name in ("do_scale", "do_scale_hat", "do_block_scale"):
+    for name in ("do_scale", "do_scale_hat", "do_block_scale", "q_block_scale"):
         outputs[name] = np.full((tiles, HEADS, 512), 0xFF, np.uint8)
     for name in ("bias", "bias_hat", "d_past_hat", "d_diagonal_hat", "r_hat", "r_unit"):
         outputs[name] = np.full((tiles, HEADS, 128), nan)
-    outputs["q_exponent"] = np.full((tiles, HEADS), nan)
-    outputs["v_scale_hat"] = np.full((tiles, KV_HEADS, 512), 0xFF, np.uint8)
-    outputs["k_exponent"] = np.full((tiles, KV_HEADS), nan)
+    for name in ("v_scale_hat", "k_block_scale"):
+        outputs[name] = np.full((tiles, KV_HEADS, 512), 0xFF, np.uint8)
     for name in ("k_factor", "k_factor_diagonal"):
         outputs[name] = np.full((tiles, KV_HEADS, 128), nan)
     for name, heads in (("dq", HEADS), ("dk", KV_HEADS), ("dv", KV_HEADS)):
@@ -113,13 +112,13 @@ def inputs(lengths, dim, causal, is_nvfp4):
 
 STEPS = [
     ("attention_bwd_prep", "attention_bwd_prep", "q_scale o do m l kappa dlse work",
-     "do_data do_scale do_scale_hat do_block_scale q_exponent r d_past d_diagonal bias bias_hat d_past_hat "
+     "do_data do_scale do_scale_hat do_block_scale q_block_scale r d_past d_diagonal bias bias_hat d_past_hat "
      "d_diagonal_hat r_hat r_unit"),
-    ("attention_bwd_prep", "attention_bwd_prep_keys", "k_scale v_scale work", "v_scale_hat k_exponent k_factor k_factor_diagonal"),
+    ("attention_bwd_prep", "attention_bwd_prep_keys", "k_scale v_scale work", "v_scale_hat k_block_scale k_factor k_factor_diagonal"),
     ("attention_bwd_dq", "attention_bwd_dq", "q_data q_scale k_data k_scale v_data v_scale v_bf16 do_data do_scale do r m d_past "
-     "d_diagonal v_scale_hat k_factor k_factor_diagonal k_exponent work softmax_scale", "dq"),
+     "d_diagonal v_scale_hat k_factor k_factor_diagonal k_block_scale work softmax_scale", "dq"),
     ("attention_bwd_dkdv", "attention_bwd_dkdv", "q_data q_scale k_data k_scale v_data v_scale v_bf16 do_data do_scale do r m d_past "
-     "d_diagonal do_scale_hat do_block_scale q_exponent bias bias_hat d_past_hat d_diagonal_hat r_hat r_unit work softmax_scale",
+     "d_diagonal do_scale_hat do_block_scale q_block_scale bias bias_hat d_past_hat d_diagonal_hat r_hat r_unit work softmax_scale",
      "dk dv"),
 ]
 

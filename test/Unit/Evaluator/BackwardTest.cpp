@@ -59,16 +59,16 @@ public:
                              : perQuery(dLse));
     set("work", workListOf(shape.cuSeqlens));
     set("do_data", filled({shape.tokens(), shape.heads, shape.headDim}, 1));
-    for (const char *name : {"do_scale", "do_scale_hat", "do_block_scale"})
+    for (const char *name :
+         {"do_scale", "do_scale_hat", "do_block_scale", "q_block_scale"})
       set(name, filled({tiles, shape.heads, 512}, 1));
     for (const char *name : {"r", "d_past", "d_diagonal"})
       set(name, filled({shape.tokens(), shape.heads}, 4));
     for (const char *name : {"bias", "bias_hat", "d_past_hat", "d_diagonal_hat",
                              "r_hat", "r_unit"})
       set(name, filled({tiles, shape.heads, 128}, 4));
-    set("q_exponent", filled({tiles, shape.heads}, 4));
-    set("v_scale_hat", filled({tiles, shape.kvHeads, 512}, 1));
-    set("k_exponent", filled({tiles, shape.kvHeads}, 4));
+    for (const char *name : {"v_scale_hat", "k_block_scale"})
+      set(name, filled({tiles, shape.kvHeads, 512}, 1));
     for (const char *name : {"k_factor", "k_factor_diagonal"})
       set(name, filled({tiles, shape.kvHeads, 128}, 4));
     // The only array of scales of V that the preparation reads.
@@ -196,16 +196,8 @@ TEST_P(BackwardKernels, PreparationGivesTheModelsBits) {
   EXPECT_EQ(problem.get<float>("r"), expected.r);
   EXPECT_EQ(problem.get<float>("d_past"), expected.dPast);
   EXPECT_EQ(problem.get<float>("d_diagonal"), expected.dDiagonal);
-  auto exponents = [](const std::vector<uint8_t> &bytes) {
-    std::vector<float> values(bytes.begin(), bytes.end());
-    for (float &value : values)
-      value -= 127;
-    return values;
-  };
-  EXPECT_EQ(problem.get<float>("q_exponent"),
-            exponents(expected.queryTileScales));
-  EXPECT_EQ(problem.get<float>("k_exponent"),
-            exponents(expected.keyTileScales));
+  EXPECT_EQ(problem.get<uint8_t>("q_block_scale"), expected.queryBlockScales);
+  EXPECT_EQ(problem.get<uint8_t>("k_block_scale"), expected.keyBlockScales);
   auto expectQueries = [&](const char *name, auto function) {
     expectTileVector(problem, name, shape.heads, function);
   };

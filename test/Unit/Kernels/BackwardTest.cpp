@@ -10,6 +10,7 @@
 #include "test/Unit/Reference/BackwardProblems.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 using namespace flamia;
@@ -66,6 +67,23 @@ TEST(Backward, AsyncSchedulesAgree) {
     EXPECT_EQ(bitsOf(base.dq), bitsOf(other.dq));
     EXPECT_EQ(bitsOf(base.dk), bitsOf(other.dk));
     EXPECT_EQ(bitsOf(base.dv), bitsOf(other.dv));
+  }
+}
+
+/// Scale bytes of Q in dK above and below their range, of K in dQ below.
+TEST(Backward, BlockScalesOutOfRange) {
+  using Sizes = std::array<int, 4>;
+  for (Sizes sizes :
+       {Sizes{100, -100, -80, 60}, {-60, 60, 90, -80}, {115, -115, 60, -60}}) {
+    BackwardInputs inputs =
+        makeBackwardInputs(shapeOf({300}, 1, 1, 64), DataKind::Normal, 28);
+    std::vector<uint16_t> *tensors[] = {&inputs.forward.q, &inputs.forward.k,
+                                        &inputs.forward.v, &inputs.dO};
+    for (size_t i = 0; i < 4; ++i)
+      for (uint16_t &x : *tensors[i])
+        x = numerics::floatToBF16(
+            std::ldexp(numerics::bf16ToFloat(x), sizes[i]));
+    expectGradientsLikeModel(inputs);
   }
 }
 

@@ -58,14 +58,21 @@ TEST(BackwardExactTest, Preparation) {
             // Rows are channels here, and blocks of 32 queries.
             bool block = r < 64 && j * 32 < rows;
             EXPECT_EQ(prepared.blockScales[at], block ? blockLargest[j] : 127);
+            EXPECT_EQ(prepared.queryBlockScales[at],
+                      block ? std::max(blockLargest[j] + largestQ - 135, 0)
+                            : 127);
+            EXPECT_EQ(prepared.keyBlockScales[atKv],
+                      block ? largestK - 8 : 127);
             if (r >= rows || j >= 2) {
               EXPECT_EQ(prepared.dO.scales[at], 127);
               EXPECT_EQ(prepared.foldedScales[at], 127);
               EXPECT_EQ(prepared.foldedValueScales[atKv], 127);
               continue;
             }
-            EXPECT_EQ(prepared.foldedScales[at],
-                      127 + quantized.q.scales[at] - largestQ);
+            int left = std::min(blockLargest[r / 32] + largestQ - 135, 0);
+            EXPECT_EQ(
+                prepared.foldedScales[at],
+                std::max(127 + quantized.q.scales[at] - largestQ + left, 0));
             EXPECT_EQ(prepared.foldedValueScales[atKv],
                       quantized.v.scalesAlongCols[atKv] +
                           quantized.k.scales[atKv] - largestK);

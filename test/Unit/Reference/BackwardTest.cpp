@@ -432,6 +432,42 @@ TEST(BackwardTest, ExtremeMagnitudes) {
   EXPECT_LE(measureError(gradients.dv, exact.dv).relativeFrobenius, 0.045);
 }
 
+/// E_b + EQ - 8 and EK - 8, the scale bytes of Q in dK and of K in dQ, above
+/// and below what a byte holds: the remainder is in dS.
+TEST(BackwardTest, BlockScalesOutOfRange) {
+  struct Case {
+    int q, k, v, dO;
+    int queryByte, keyByte; ///< -1: inside
+  };
+  for (Case sizes : {Case{100, -100, -60, 70, 254, -1},
+                     {-60, 60, 90, -80, 0, -1},
+                     {115, -115, 60, -20, -1, 0}}) {
+    BackwardInputs inputs =
+        makeBackwardInputs(shapeOf({300}), DataKind::Normal, 52);
+    scaleBy(inputs.forward.q, sizes.q);
+    scaleBy(inputs.forward.k, sizes.k);
+    scaleBy(inputs.forward.v, sizes.v);
+    scaleBy(inputs.dO, sizes.dO);
+    QuantizedInputs quantized = quantizeInputs(inputs.forward, {});
+    ForwardOutputs forward = attentionForwardModel(quantized, {});
+    PreparedGradient prepared =
+        prepareBackward(quantized, forward, inputs.dO, {}, {});
+    for (auto [atoms, byte] :
+         {std::pair(&prepared.queryBlockScales, sizes.queryByte),
+          {&prepared.keyBlockScales, sizes.keyByte}})
+      if (byte >= 0)
+        EXPECT_EQ((*atoms)[0], byte);
+      else
+        EXPECT_TRUE((*atoms)[0] > 0 && (*atoms)[0] < 254) << int((*atoms)[0]);
+    Gradients gradients =
+        attentionBackwardModel(quantized, forward, inputs.dO, {}, {});
+    GradientsFp64 exact = attentionBackwardFp64(inputs, {});
+    EXPECT_LE(measureError(gradients.dq, exact.dq).relativeFrobenius, 0.065);
+    if (sizes.q + sizes.v + sizes.dO < 120) // else dK is infinite
+      EXPECT_LE(measureError(gradients.dk, exact.dk).relativeFrobenius, 0.065);
+  }
+}
+
 /// E_b of very small gradients: the design's byte E_b - 8 would saturate.
 TEST(BackwardTest, TinyGradients) {
   BackwardInputs inputs =

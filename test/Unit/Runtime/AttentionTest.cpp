@@ -33,12 +33,13 @@ const Declaration declarations[] = {
      "l:f32:T,H kappa:f32:T,H dlse:f32:T,H work:i32:?,4 "
      "do_data!:f8E4M3FN:T,H,64 do_scale!:f8E8M0FNU:S,H,512 "
      "do_scale_hat!:f8E8M0FNU:S,H,512 do_block_scale!:f8E8M0FNU:S,H,512 "
-     "q_exponent!:f32:S,H r!:f32:T,H d_past!:f32:T,H d_diagonal!:f32:T,H "
+     "q_block_scale!:f8E8M0FNU:S,H,512 r!:f32:T,H d_past!:f32:T,H "
+     "d_diagonal!:f32:T,H "
      "bias!:f32:S,H,128 bias_hat!:f32:S,H,128 d_past_hat!:f32:S,H,128 "
      "d_diagonal_hat!:f32:S,H,128 r_hat!:f32:S,H,128 r_unit!:f32:S,H,128"},
     {"attention_bwd_prep_keys", R"("head_dim": 64)",
      "k_scale:f8E8M0FNU:S,G,512 v_scale:f8E8M0FNU:S,G,512 work:i32:?,4 "
-     "v_scale_hat!:f8E8M0FNU:S,G,512 k_exponent!:f32:S,G "
+     "v_scale_hat!:f8E8M0FNU:S,G,512 k_block_scale!:f8E8M0FNU:S,G,512 "
      "k_factor!:f32:S,G,128 k_factor_diagonal!:f32:S,G,128"},
     {"attention_bwd_dkdv", R"("head_dim": 64, "causal": true)",
      "q_data:f8E4M3FN:T,H,64 q_scale:f8E8M0FNU:S,H,512 k_data:f8E4M3FN:T,G,64 "
@@ -46,7 +47,8 @@ const Declaration declarations[] = {
      "v_scale:f8E8M0FNU:S,G,512 v_bf16:bf16:T,G,64~ do_data:f8E4M3FN:T,H,64 "
      "do_scale:f8E8M0FNU:S,H,512 do:bf16:T,H,64~ r:f32:T,H m:f32:T,H "
      "d_past:f32:T,H d_diagonal:f32:T,H do_scale_hat:f8E8M0FNU:S,H,512 "
-     "do_block_scale:f8E8M0FNU:S,H,512 q_exponent:f32:S,H bias:f32:S,H,128 "
+     "do_block_scale:f8E8M0FNU:S,H,512 q_block_scale:f8E8M0FNU:S,H,512 "
+     "bias:f32:S,H,128 "
      "bias_hat:f32:S,H,128 d_past_hat:f32:S,H,128 d_diagonal_hat:f32:S,H,128 "
      "r_hat:f32:S,H,128 r_unit:f32:S,H,128 work:i32:?,4 softmax_scale:f32 "
      "dk!:bf16:T,G,64~ dv!:bf16:T,G,64~"},
@@ -56,7 +58,8 @@ const Declaration declarations[] = {
      "v_scale:f8E8M0FNU:S,G,512 v_bf16:bf16:T,G,64~ do_data:f8E4M3FN:T,H,64 "
      "do_scale:f8E8M0FNU:S,H,512 do:bf16:T,H,64~ r:f32:T,H m:f32:T,H "
      "d_past:f32:T,H d_diagonal:f32:T,H v_scale_hat:f8E8M0FNU:S,G,512 "
-     "k_factor:f32:S,G,128 k_factor_diagonal:f32:S,G,128 k_exponent:f32:S,G "
+     "k_factor:f32:S,G,128 k_factor_diagonal:f32:S,G,128 "
+     "k_block_scale:f8E8M0FNU:S,G,512 "
      "work:i32:?,4 softmax_scale:f32 dq!:bf16:T,H,64~"}};
 
 AttentionConfig smallConfig() {
@@ -160,7 +163,7 @@ TEST(Attention, WorkspaceIsWhatTheHeadersSay) {
                       tiles * (512 * heads + 1536 * kvHeads + 16));
         expectSum(needed(queryBackwardWorkspace(config, offsets)),
                   tokens * heads * (dim + 12) +
-                      tiles * (4612 * heads + 1540 * kvHeads));
+                      tiles * (5120 * heads + 2048 * kvHeads));
       }
 }
 

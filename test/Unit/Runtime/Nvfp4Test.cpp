@@ -37,7 +37,7 @@ const Declaration declarations[] = {
      "q_scale:f8E8M0FNU:S,H,512 o:bf16:T,H,64 do:bf16:T,H,64 work:i32:?,4 "
      "r!:f32:T,H"},
     {"attention_bwd_prep_keys", R"("head_dim": 64)",
-     "k_scale:f8E8M0FNU:S,G,512 work:i32:?,4 k_exponent!:f32:S,G"},
+     "k_scale:f8E8M0FNU:S,G,512 work:i32:?,4 k_block_scale!:f8E8M0FNU:S,G,512"},
     {"attention_bwd_dkdv",
      R"("head_dim": 64, "causal": true, "format": "nvfp4")",
      "q_data:f8E4M3FN:T,H,64 q_fp4:f4E2M1FN:T,H,64 "
