@@ -257,6 +257,7 @@ private:
   void lowerWorkItem(WorkItemOp op);
 
   //===--- Formats: ConvertFlamiaToNVVMQuantize.cpp -----------------------===//
+  Value packScaleBytes(llvm::ArrayRef<Value> units);
   /// f32 values to packed words of a 16- or 8-bit type, and back.
   Value pack(llvm::ArrayRef<Value> elements, Type element);
   llvm::SmallVector<Value> unpack(Value words, Type element);
@@ -403,6 +404,10 @@ private:
     Value isRare;
   };
   llvm::DenseMap<Value, Deferred> deferred;
+  /// Of quantized tiles whose scale bytes are only written for products: the
+  /// largest magnitude of each block in units of its largest payload, f32. Two
+  /// bytes at a time come from them (`packScaleBytes`).
+  llvm::DenseMap<Value, llvm::SmallVector<Value>> magnitudes;
   /// Payloads that are converted already, where their values are computed.
   llvm::DenseMap<Value, Value> converted;
   /// The same of row sums.

@@ -363,6 +363,10 @@ LogicalResult KernelLowering::lowerWriteScales(tcgen::WriteScalesOp op) {
       type, values.lookup(op.getValue())[1], op.getAlong(), Value(),
       [&](int64_t rowGroup, int64_t blockGroup, Value offset, Value value) {
         int64_t atom = blockGroup * rowGroups + rowGroup;
+        if (auto units = magnitudes.find(op.getValue());
+            units != magnitudes.end())
+          value = packScaleBytes(
+              ArrayRef(units->second).drop_front(size_t(4 * blockGroup)));
         // A part has its bytes of the word.
         if (op.getBuffer().getDefiningOp<tcgen::PartOp>())
           value = e.op<arith::TruncIOp>(e.b.getIntegerType(8 * blocks), value);
@@ -415,4 +419,11 @@ void KernelLowering::lowerJoin(tcgen::JoinOp op) {
   for (ArrayRef<Value> part : parts)
     result.push_back(e.vectorOf(part));
   values[op.getResult()] = result;
+  SmallVector<Value> units;
+  for (Value source : op.getSources())
+    llvm::append_range(units, magnitudes.lookup(source));
+  if (!units.empty()) {
+    assert(units.size() == parts.back().size() && "all or none");
+    magnitudes[op.getResult()] = units;
+  }
 }

@@ -114,6 +114,16 @@ static bool isOnlyMultiplied(Value scaled) {
   });
 }
 
+/// Whether scale bytes are only written, those of a row side by side.
+static bool writesRowsOfScales(Value scaled) {
+  return llvm::all_of(scaled.getUsers(), [](Operation *user) {
+    if (isa<tcgen::JoinOp>(user))
+      return writesRowsOfScales(user->getResult(0));
+    auto write = dyn_cast<tcgen::WriteScalesOp>(user);
+    return write ? write.getAlong() == Axis::Cols : isa<tcgen::WriteOp>(user);
+  });
+}
+
 /// The largest magnitude, NaN if any element is NaN. In kernels without
 /// products by way of those of 16 elements, which a quantizer to NVFP4 of the
 /// same row needs too.
@@ -159,6 +169,19 @@ Value KernelLowering::largestOfProducts(Value tile) {
     two.push_back(e.op<arith::ExtFOp>(e.f32(), e.extract(all, i)));
   return e.op<arith::MulFOp>(e.op<LLVM::MaximumOp>(two[0], two[1]),
                              e.op<math::AbsFOp>(factor));
+}
+
+/// Scale bytes of the first four blocks, 127 where there are fewer.
+Value KernelLowering::packScaleBytes(ArrayRef<Value> units) {
+  SmallVector<Value, 4> four(units.take_front(4));
+  four.resize(4, e.cF32(1));
+  auto pair = [&](size_t first) {
+    return e.op<arith::ExtUIOp>(
+        e.i32(), e.callIntrinsic("llvm.nvvm.ff.to.ue8m0x2.rp", e.i16(),
+                                 {four[first + 1], four[first]}));
+  };
+  Value low = pair(0);
+  return e.ori(low, e.shl(pair(2), 16));
 }
 
 LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
@@ -232,6 +255,12 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   bool isDeferred = roundsWhereStored(op);
   bool isLate = multipliesWhereRounded(op);
   int64_t zeroByte = blockRows == 1 ? 0 : 127;
+  // Hardware makes two bytes of two f32, NaN and infinity included, where they
+  // are written. Of magnitudes below 2^-100 the product may be a step too low.
+  SmallVector<Value> units;
+  bool inPairs = keepsPayload && writesRowsOfScales(op.getResult()) &&
+                 tmemColumns > 0 && blockRows == 1 && !shift && !isDeferred &&
+                 !isLate && shiftBy <= 0 && shiftBy > -16;
   for (int64_t block = 0; block < blocks; ++block) {
     ArrayRef<Value> part(&x[block * blockCols], blockCols);
     // The larger magnitude and NaN before all, in one instruction. Magnitudes
@@ -249,9 +278,23 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
             amax,
             e.op<NVVM::ShflOp>(e.i32(), e.c32(-1), amax, e.c32(distance),
                                e.c32(31), NVVM::ShflKind::bfly, UnitAttr()));
+    int64_t most = maxExponent(type.getElementType());
+    if (inPairs) {
+      // As below; what is left of the exponent's complement is 254 - byte.
+      Value carried = e.op<arith::MaxSIOp>(
+          e.addC(amax, 0x1FFFFF - ((most - 1) << 23)), e.c32(int64_t(1) << 23));
+      Value factor = e.bitcast(
+          e.andi(e.xori(carried, e.c32(-1)), e.c32(0x7F800000)), e.f32());
+      for (int64_t col = 0; col < blockCols; col += 4)
+        words.push_back(
+            roundWord(x, factor, Value(), (block * blockCols + col) / 4));
+      units.push_back(e.op<arith::MulFOp>(
+          largest, e.cF32(std::ldexp(1 / 1.75f, int(shiftBy - most)))));
+      bytes.push_back(e.c32(0)); // nobody looks at it
+      continue;
+    }
     // Adding 2^21 - 1 carries into the exponent above a significand of 1.75.
     Value exponent = e.shr(e.addC(amax, 0x1FFFFF), 23);
-    int64_t most = maxExponent(type.getElementType());
     Value least = e.op<arith::MaxSIOp>(exponent, e.c32(most));
     // byte = least - most <= 247, so 2^(127 - byte) is a normal number.
     Value factor =
@@ -304,6 +347,11 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   }
   // Quantized now, not where the words are written: the f32 values take four
   // times their registers.
+  if (inPairs) {
+    magnitudes[op.getResult()] = e.inPlace(units);
+    values[op.getResult()] = {e.vectorOf(e.inPlace(words)), e.vectorOf(bytes)};
+    return success();
+  }
   values[op.getResult()] = {e.vectorOf(isLate ? words : e.inPlace(words)),
                             e.vectorOf(e.inPlace(bytes))};
   return success();

@@ -333,21 +333,24 @@ flamia.kernel @convert_mma_nvfp4(%x: memref<?x?x128xf4E2M1FN>, %s: memref<?x?x2x
 
 // -----
 
-// Nothing but a product sees the payload: that of a NaN block is not replaced. A static shift
-// is one addition with the scale's offset, and needs no upper end. Only the first arrival
-// after a write waits for it and makes it visible.
+// Nothing but a product sees the payload: that of a NaN block is not replaced. Bytes are
+// converted in pairs where they are written, from the largest magnitude / (1.75 * 2^(8 + 8)),
+// a static shift included. 1 / scale is what is left of the exponent's complement. Only the
+// first arrival after a write waits for it and makes it visible.
 // CHECK-LABEL: llvm.func @convert_quantize_operand
-// CHECK: arith.constant 2097151 : i32
-// CHECK: %[[FIELD:.*]] = arith.shrui %{{.*}}, %{{.*}} : i32
-// CHECK: %[[FINITE:.*]] = arith.cmpi ult
+// CHECK: %[[CARRY:.*]] = arith.constant -56623105 : i32
+// CHECK: %[[SUM:.*]] = arith.addi %{{.*}}, %[[CARRY]] : i32
+// CHECK: %[[LEAST:.*]] = arith.constant 8388608 : i32
+// CHECK: %[[FIELD:.*]] = arith.maxsi %[[SUM]], %[[LEAST]] : i32
+// CHECK: arith.xori %[[FIELD]], %{{.*}} : i32
+// CHECK: arith.constant 2139095040 : i32
 // CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
 // CHECK-NOT: arith.select
-// CHECK: %[[OFFSET:.*]] = arith.constant -16 : i32
-// CHECK: %[[SUM:.*]] = arith.addi %[[FIELD]], %[[OFFSET]] : i32
-// CHECK: %[[BYTE:.*]] = arith.maxsi %[[SUM]], %{{.*}} : i32
-// CHECK-NOT: arith.minsi
-// CHECK: arith.select %[[FINITE]], %[[BYTE]], %{{.*}} : i32
+// CHECK: arith.constant 8.71930842E-6 : f32
+// CHECK: %[[UNITS:.*]] = arith.mulf
+// CHECK-NOT: arith.select
 // CHECK: nvvm.tcgen05.st
+// CHECK: llvm.call_intrinsic "llvm.nvvm.ff.to.ue8m0x2.rp"
 // CHECK: nvvm.tcgen05.wait <store>
 // CHECK: nvvm.fence.proxy
 // CHECK: nvvm.mbarrier.arrive
