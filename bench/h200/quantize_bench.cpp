@@ -12,6 +12,7 @@
 
 #include "flamia/Runtime/Device.h"
 #include "flamia/Runtime/KernelLibrary.h"
+#include "llvm/Support/Error.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -25,17 +26,7 @@
 using namespace flamia;
 using namespace flamia::runtime;
 
-static void check(llvm::Error error) {
-  if (!error)
-    return;
-  fprintf(stderr, "%s\n", toString(std::move(error)).c_str());
-  exit(1);
-}
-template <typename T>
-static T check(llvm::Expected<T> value) {
-  check(value.takeError());
-  return std::move(*value);
-}
+static llvm::ExitOnError check;
 
 /// Entry points of libcuda that the runtime does not need.
 struct Cuda {

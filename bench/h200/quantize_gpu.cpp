@@ -14,6 +14,7 @@
 #include "flamia/Runtime/KernelLibrary.h"
 #include "flamia/Sim/Simulator.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Error.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,17 +24,7 @@
 using namespace flamia;
 using namespace flamia::runtime;
 
-static void check(llvm::Error error) {
-  if (!error)
-    return;
-  fprintf(stderr, "%s\n", toString(std::move(error)).c_str());
-  exit(1);
-}
-template <typename T>
-static T check(llvm::Expected<T> value) {
-  check(value.takeError());
-  return std::move(*value);
-}
+static llvm::ExitOnError check;
 
 /// BF16 values over many magnitudes, some zero, some subnormal, few NaN, Inf;
 /// tokens of all magnitudes among them, whose NVFP4 scales saturate or vanish.
