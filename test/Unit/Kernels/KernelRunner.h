@@ -19,11 +19,14 @@
 namespace flamia::test {
 
 /// Folders of the build with kernels of the library, and with an attention_fwd
-/// that makes no promise, so that the compiler leaves the safeguard out.
+/// that makes no promise, so that the compiler leaves the safeguard out; and,
+/// for head dim 64, with an attention_bwd_dkdv whose nvfp4 scores are mxfp8's.
 inline const char *const kernelFolder = FLAMIA_BINARY_DIR "/kernels/sm_100a";
 inline const char *const leakyFolder = FLAMIA_BINARY_DIR "/kernels/leaky";
 inline const char *const leakyNvfp4Folder =
     FLAMIA_BINARY_DIR "/kernels/leaky-nvfp4";
+inline const char *const crossedNvfp4Folder =
+    FLAMIA_BINARY_DIR "/kernels/crossed-nvfp4";
 
 struct RunnerOptions {
   std::string folder = kernelFolder;

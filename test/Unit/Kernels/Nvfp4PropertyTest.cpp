@@ -2,9 +2,9 @@
 //
 // The negative controls of format nvfp4 on the compiled kernels: operands with
 // second-level scales from the data, K without its mean over tokens, scales
-// that 32 tokens share, and a forward without its safeguard. The same probes
-// pass on flamia's own quantization. Random mixes are in PropertyTest.cpp and
-// BackwardPropertyTest.cpp.
+// that 32 tokens share, a forward without its safeguard, and a backward that
+// recomputes other scores. The same probes pass on flamia's own quantization.
+// Random mixes are in PropertyTest.cpp and BackwardPropertyTest.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -137,25 +137,21 @@ TEST(Nvfp4Properties, Consistency) {
 }
 
 TEST(Nvfp4Properties, ScoresOfTheOtherCopyFailTheConsistencyProbe) {
-  // The kernels' forward, and a backward that recomputes the scores from the
-  // E4M3 copies.
+  // Forward and backward on the device; in the control the kernel of dK and dV
+  // recomputes the scores from the E4M3 copies.
   AttentionInputs inputs =
       makeInputs(shapeOf({200}, 1, 1, 64), DataKind::Normal, 56);
-  KernelRunner runner(1, 1, 64, nvfp4());
-  BackwardFunction mixed = [&](const BackwardInputs &given,
-                               ForwardOutputs &outputs, Gradients &gradients,
-                               std::string &) {
-    outputs = runner.run(given.forward).outputs;
-    BackwardOptions options;
-    options.forward = modelOptions(nvfp4());
-    QuantizedInputs quantized = quantizeInputs(given.forward, options.forward);
-    quantized.format = Format::Mxfp8;
-    gradients =
-        attentionBackwardModel(quantized, outputs, given.dO, {}, options);
-    return true;
-  };
-  ConsistencyResult control = probeConsistency(inputs, mixed);
+  RunnerOptions options = nvfp4();
+  options.backward = true;
+  KernelRunner real(1, 1, 64, options);
+  ConsistencyResult clean = probeConsistency(inputs, real.backwardFunction());
+  EXPECT_TRUE(clean.ok) << clean.detail;
+  options.folder = crossedNvfp4Folder;
+  KernelRunner crossed(1, 1, 64, options);
+  ConsistencyResult control =
+      probeConsistency(inputs, crossed.backwardFunction());
   EXPECT_FALSE(control.ok);
+  EXPECT_EQ(control.weightsCompared, clean.weightsCompared);
   EXPECT_GT(control.oneStep + control.further, control.weightsCompared / 4)
       << control.detail;
 }
