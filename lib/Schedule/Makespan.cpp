@@ -53,7 +53,8 @@ int64_t schedule::headGroups(Kernel kernel, const Heads &heads, int64_t tokens,
   for (int64_t groups = 1; groups <= heads.kv; ++groups) {
     if (heads.kv % groups)
       continue;
-    double kvHeads = double(heads.kv / groups);
+    int64_t headsOfGroup = heads.kv / groups;
+    double kvHeads = double(headsOfGroup);
     bool endsEvenly =
         double(items) * kvHeads * double(perKv) >= double(itemsPerSm * mostSms);
     if (groups > 1 && !endsEvenly)
