@@ -102,17 +102,19 @@ enum Stream : uint64_t {
   LseGradientStream
 };
 
-/// Six channels that are 4 to 5.5 times larger in Q and K, so that their
-/// products, 16 to 30 times larger, carry most of a score: the size at which
-/// unrotated FP8 scores become useless (docs/numerics.md).
-std::vector<double> outlierFactors(uint64_t seed, int64_t headDim) {
+/// Six channels that are (by default 4 to 5.5 times) larger in Q and K, so that
+/// their products, 16 to 30 times larger, carry most of a score: the size at
+/// which unrotated FP8 scores become useless (docs/numerics.md).
+std::vector<double> outlierFactors(uint64_t seed, int64_t headDim,
+                                   OutlierSize size) {
+  FLAMIA_NO_CONTRACT
   Random random(seed, OutlierStream);
   std::vector<double> factors(headDim, 1.0);
   for (int found = 0; found < 6;) {
     double &factor = factors[random.nextBelow(headDim)];
     if (factor != 1.0)
       continue;
-    factor = 4 + 1.5 * random.nextUniform();
+    factor = size.low + (size.high - size.low) * random.nextUniform();
     ++found;
   }
   return factors;
@@ -135,14 +137,15 @@ std::vector<uint16_t> fill(const PackedShape &shape, uint64_t seed,
 } // namespace
 
 AttentionInputs reference::makeInputs(const AttentionShape &shape,
-                                      DataKind kind, uint64_t seed) {
+                                      DataKind kind, uint64_t seed,
+                                      OutlierSize size) {
   FLAMIA_NO_CONTRACT
   AttentionInputs inputs;
   inputs.shape = shape;
   int64_t dim = shape.headDim;
   std::vector<double> factors(dim, 1.0);
   if (kind == DataKind::OutlierChannels || kind == DataKind::LlmLike)
-    factors = outlierFactors(seed, dim);
+    factors = outlierFactors(seed, dim, size);
   double offset = kind == DataKind::ConstantOffset ? 0.7 : 0.0;
   bool llmLike = kind == DataKind::LlmLike;
   double keyNorm = llmLike ? 0.8 : 1.0;
@@ -185,9 +188,10 @@ AttentionInputs reference::makeInputs(const AttentionShape &shape,
 }
 
 BackwardInputs reference::makeBackwardInputs(const AttentionShape &shape,
-                                             DataKind kind, uint64_t seed) {
+                                             DataKind kind, uint64_t seed,
+                                             OutlierSize size) {
   BackwardInputs inputs;
-  inputs.forward = makeInputs(shape, kind, seed);
+  inputs.forward = makeInputs(shape, kind, seed, size);
   inputs.dO = makeGradient(shape, seed);
   return inputs;
 }

@@ -41,16 +41,24 @@ enum class DataKind {
   ConstantOffset   ///< normal plus the same constant in every channel
 };
 
+/// How much larger the outlier channels are.
+struct OutlierSize {
+  double low = 4, high = 5.5;
+};
+/// The size at which MXFP8 without rotation has the errors that design.md
+/// (section 2.4) states for its data (docs/numerics.md, "Accuracy").
+inline constexpr OutlierSize designOutliers = {4.5, 6.2};
+
 /// "normal", "outlier-channels", "llm-like", "constant-offset".
 const char *nameOf(DataKind kind);
 
 /// Q, K, V of the given kind, rounded to BF16.
 AttentionInputs makeInputs(const AttentionShape &shape, DataKind kind,
-                           uint64_t seed);
+                           uint64_t seed, OutlierSize size = {});
 
 /// The same and a standard normal dO (no dLSE).
 BackwardInputs makeBackwardInputs(const AttentionShape &shape, DataKind kind,
-                                  uint64_t seed);
+                                  uint64_t seed, OutlierSize size = {});
 
 /// Its dO, and a standard normal dLSE.
 std::vector<uint16_t> makeGradient(const AttentionShape &shape, uint64_t seed);

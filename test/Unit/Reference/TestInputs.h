@@ -11,8 +11,6 @@
 #include "flamia/Reference/Compare.h"
 #include "flamia/Reference/Data.h"
 
-#include <algorithm>
-
 namespace flamia::reference {
 
 inline AttentionShape shapeOf(const std::vector<int64_t> &lengths,
@@ -34,25 +32,11 @@ inline AttentionInputs constantInputs(const AttentionShape &shape, float q,
   return inputs;
 }
 
-/// 1024 tokens of normal data, D = 128, with six channels of Q and K that are
-/// 5.1 to 6.9 times larger.
-inline AttentionInputs largeChannelInputs(uint64_t seed) {
-  AttentionInputs inputs = makeInputs(shapeOf({1024}), DataKind::Normal, seed);
-  Random random(seed, 77);
-  double factors[128];
-  std::fill_n(factors, 128, 1.0);
-  for (int found = 0; found < 6;) {
-    double &factor = factors[random.nextBelow(128)];
-    if (factor != 1)
-      continue;
-    factor = 6 * (0.85 + 0.3 * random.nextUniform());
-    ++found;
-  }
-  for (std::vector<uint16_t> *tensor : {&inputs.q, &inputs.k})
-    for (size_t i = 0; i < tensor->size(); ++i)
-      (*tensor)[i] = numerics::floatToBF16(
-          float(numerics::bf16ToFloat((*tensor)[i]) * factors[i % 128]));
-  return inputs;
+/// 1024 tokens of one head, D = 128, with outlier channels of the design's
+/// size.
+inline AttentionInputs designOutlierInputs(uint64_t seed) {
+  return makeInputs(shapeOf({1024}), DataKind::OutlierChannels, seed,
+                    designOutliers);
 }
 
 /// Element (token, head, channel) of a tensor with \p heads heads.
