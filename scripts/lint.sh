@@ -20,7 +20,7 @@ for entry in commands:
     entry["command"] = re.sub(r"-Winvalid-pch|-Xclang -include-pch -Xclang \S+|-Xclang -include -Xclang \S+", "", entry["command"])
 json.dump(commands, open(sys.argv[2], "w"))
 PY
-  git ls-files '*.cpp' | grep -E "${2:-^lib/(Sim|Numerics|Reference|Runtime|Schedule|CAPI)|^tools/flamia-(sim|run)}" |
+  git ls-files '*.cpp' | grep -E "${2:-^lib/(Sim|Numerics|Reference|Runtime|Schedule|CAPI|Model)|^tools/flamia-(sim|run|model)}" |
     xargs -P 2 -n 4 clang-tidy-22 -p "$filtered" --quiet
   echo "clang-tidy: clean"
 fi

@@ -31,12 +31,14 @@ double normOf(const std::vector<uint16_t> &bits) {
 
 /// Norms of rows, of the whole tensor over the root of its number of rows.
 double rowNorm(const std::vector<uint16_t> &bits, int64_t dim) {
-  return bits.empty() ? 0 : normOf(bits) / std::sqrt(double(bits.size() / dim));
+  int64_t rows = int64_t(bits.size()) / dim;
+  return rows ? normOf(bits) / std::sqrt(double(rows)) : 0;
 }
 
 double errorNorm(const std::vector<float> &found,
                  const std::vector<float> &expected) {
   std::vector<double> errors;
+  errors.reserve(found.size());
   for (size_t i = 0; i < found.size(); ++i)
     errors.push_back(double(found[i]) - expected[i]);
   return normOf(errors);

@@ -85,6 +85,7 @@ struct ByteDifference {
       if (!counts(i))
         continue;
       ++compared;
+      // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): every bit counts
       if (std::memcmp(&found[i], &expected[i], sizeof(T)) == 0)
         continue;
       if (first.empty())

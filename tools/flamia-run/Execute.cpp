@@ -60,6 +60,7 @@ public:
 
   std::vector<uint64_t> workspace(const WorkspaceLayout &layout) {
     std::vector<uint64_t> pieces;
+    pieces.reserve(layout.tensors.size());
     for (const WorkspaceTensor &tensor : layout.tensors)
       pieces.push_back(poisoned(tensor.name, tensor.bytes));
     return pieces;

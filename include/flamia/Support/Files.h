@@ -51,7 +51,9 @@ inline llvm::Error checkDistinct(const std::vector<OutputFile> &files) {
   std::set<std::string> seen;
   for (const OutputFile &file : files) {
     llvm::SmallString<128> full(file.path);
-    llvm::sys::fs::make_absolute(full);
+    if (std::error_code failure = llvm::sys::fs::make_absolute(full))
+      return llvm::createStringError("cannot write '" + file.path +
+                                     "': " + failure.message());
     llvm::sys::path::remove_dots(full, /*remove_dot_dot=*/true);
     bool shared = file.path == "-" || detail::isWrittenInPlace(file.path);
     if (!shared && !seen.insert(full.str().str()).second)
@@ -154,8 +156,10 @@ inline llvm::Error writeOutputSet(const OutputSet &set) {
               [](const std::string &a, const std::string &b) {
                 return a.size() > b.size();
               });
-    for (const std::string &folder : made)
-      (void)llvm::sys::fs::remove(folder);
+    for (const std::string &folder : made) {
+      std::error_code kept = llvm::sys::fs::remove(folder);
+      (void)kept;
+    }
   }
   return error;
 }
