@@ -258,20 +258,20 @@ static std::string describe(const Timeline::Wait &wait,
       .str();
 }
 
-/// Where a warp waits longer in the larger launch, by tile.
+/// Where a warp waits, as a combination of both launches.
 static std::vector<KernelModel::RoleTime::Wait>
 waitsOf(const Timeline::WarpTime &small, const Timeline::WarpTime &large,
-        const KernelCounts &counts, const sim::Profile &profile,
-        double perTile) {
+        const KernelCounts &counts, const sim::Profile &profile, double ofSmall,
+        double ofLarge) {
   std::vector<KernelModel::RoleTime::Wait> result;
   for (const auto &[place, wait] : large.waits) {
     auto before = small.waits.find(place);
-    double cycles = wait.cycles;
+    double cycles = wait.cycles * ofLarge;
     if (before != small.waits.end())
-      cycles -= before->second.cycles;
+      cycles += before->second.cycles * ofSmall;
     unsigned line = place < profile.code.size() ? profile.code[place].line : 0;
-    if (cycles * perTile >= 0.5)
-      result.push_back({cycles * perTile, line, describe(wait, counts)});
+    if (cycles >= 0.5)
+      result.push_back({cycles, line, describe(wait, counts)});
   }
   llvm::sort(result, [](const auto &a, const auto &b) {
     return a.cycles != b.cycles ? a.cycles > b.cycles : a.line < b.line;
@@ -323,14 +323,22 @@ Expected<KernelModel> modelLaunches(const SassFunction &code,
   result.chain = (cycles[1] - cycles[0]) * perTile;
   result.tensorBusy =
       (timelines[1].tensorBusy - timelines[0].tensorBusy) * perTile;
+  // What is beside the tiles: the larger launch less its tiles.
+  double ofSmall = perTile * tiles[1] / result.rowsPerCta;
+  double ofLarge = (1 - perTile * tiles[1]) / result.rowsPerCta;
   for (const RoleCounts &role : result.counts.tile.roles) {
     unsigned w = role.warps.front();
     const Timeline::WarpTime &a = timelines[0].warps[w],
                              &b = timelines[1].warps[w];
-    result.roleTimes.push_back(
-        {role.name, (b.busy - a.busy) * perTile,
-         (b.waiting - a.waiting) * perTile,
-         waitsOf(a, b, result.counts, large.profile, perTile)});
+    auto add = [&](std::vector<KernelModel::RoleTime> &times, double forSmall,
+                   double forLarge) {
+      times.push_back(
+          {role.name, a.busy * forSmall + b.busy * forLarge,
+           a.waiting * forSmall + b.waiting * forLarge,
+           waitsOf(a, b, result.counts, large.profile, forSmall, forLarge)});
+    };
+    add(result.roleTimes, -perTile, perTile);
+    add(result.rowRoleTimes, ofSmall, ofLarge);
   }
   result.rowChain =
       std::max(0.0, cycles[1] - result.chain * tiles[1]) / result.rowsPerCta;
@@ -421,6 +429,29 @@ static void printCounts(raw_ostream &os, const Counts &counts) {
   os << "\n";
 }
 
+static void printTimes(raw_ostream &os, ArrayRef<KernelModel::RoleTime> times,
+                       const char *separator) {
+  for (const KernelModel::RoleTime &t : times)
+    if (t.busy + t.waiting > 1) {
+      os << formatv("{0}{1} busy {2:f0}, waiting {3:f0}", separator, t.role,
+                    t.busy, t.waiting);
+      separator = "; ";
+    }
+  os << "\n";
+}
+
+static void printWaits(raw_ostream &os, ArrayRef<KernelModel::RoleTime> times,
+                       unsigned most, const char *unit) {
+  if (all_of(times,
+             [](const KernelModel::RoleTime &t) { return t.waits.empty(); }))
+    os << "    no role waits half a cycle a " << unit << "\n";
+  for (const KernelModel::RoleTime &t : times)
+    for (const auto &wait : ArrayRef(t.waits).take_front(most))
+      os << formatv("      {0,-10} waits {1,5:f0} cycles after PTX line "
+                    "{2}: {3}\n",
+                    t.role, wait.cycles, wait.line, wait.what);
+}
+
 std::string report(const KernelModel &model, const Machine &machine,
                    unsigned waits) {
   std::string text;
@@ -439,21 +470,9 @@ std::string report(const KernelModel &model, const Machine &machine,
         units.bound(), nameOf(units.bottleneck()), model.overlapped,
         model.chain);
     os << formatv("    replayed: tensor pipe busy {0:f0}", model.tensorBusy);
-    for (const KernelModel::RoleTime &t : model.roleTimes)
-      if (t.busy + t.waiting > 1)
-        os << formatv("; {0} busy {1:f0}, waiting {2:f0}", t.role, t.busy,
-                      t.waiting);
-    os << "\n";
-    if (waits && all_of(model.roleTimes, [](const KernelModel::RoleTime &t) {
-          return t.waits.empty();
-        }))
-      os << "    no role waits half a cycle a tile\n";
+    printTimes(os, model.roleTimes, "; ");
     if (waits)
-      for (const KernelModel::RoleTime &t : model.roleTimes)
-        for (const auto &wait : ArrayRef(t.waits).take_front(waits))
-          os << formatv("      {0,-10} waits {1,5:f0} cycles after PTX line "
-                        "{2}: {3}\n",
-                        t.role, wait.cycles, wait.line, wait.what);
+      printWaits(os, model.roleTimes, waits, "tile");
     os << formatv("    modelled {0:f0} cycles, limited by {1}\n",
                   model.tileCycles(), model.bottleneck());
   } else if (waits)
@@ -465,6 +484,11 @@ std::string report(const KernelModel &model, const Machine &machine,
   printCounts(os, c.row);
   os << formatv("    units {0:f0} cycles, replayed {1:f0} cycles\n",
                 model.rowUnits, model.rowChain);
+  if (waits && model.hasTiles()) {
+    os << "    replayed:";
+    printTimes(os, model.rowRoleTimes, " ");
+    printWaits(os, model.rowRoleTimes, waits, "row");
+  }
   os << "  PTX and machine code agree on:";
   for (const KernelCounts::Agreement &a : c.agreement)
     os << formatv(" {0} {1:f0}/{2:f0}", a.what, a.ptx, a.sass);

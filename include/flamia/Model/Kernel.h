@@ -36,6 +36,8 @@ struct KernelModel {
     std::vector<Wait> waits;
   };
   std::vector<RoleTime> roleTimes;
+  /// The same of a row, beside its tiles.
+  std::vector<RoleTime> rowRoleTimes;
   double tensorBusy = 0; ///< of the tensor pipe, per score tile
   /// Rows of tiles that a CTA works on, one after the other or side by side.
   double rowsPerCta = 1;
