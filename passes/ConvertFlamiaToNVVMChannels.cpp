@@ -206,7 +206,11 @@ static bool writesSinceArrival(Operation *arrival, tcgen::Space space) {
   for (Operation *op = arrival;; op = op->getParentOp()) {
     if (auto known = lastWasWrite(op->getBlock(), op, space))
       return *known;
+    // Waiting for tensor memory costs nothing where nothing is written, and
+    // ptxas moves no loads over it: without, two kernels spill.
     Operation *parent = op->getParentOp();
+    if (space == tcgen::Space::Tmem)
+      return true;
     if (isa<scf::ForOp>(parent)) {
       if (lastWasWrite(op->getBlock(), /*end=*/nullptr, space).value_or(false))
         return true;

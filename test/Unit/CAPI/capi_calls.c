@@ -151,13 +151,13 @@ const char *test_backward_workspace(void) {
   CHECK(bytes - sum < 256 * count);
   /* The formula of the documentation. */
   CHECK(sum ==
-        tokens * heads * (dim + 12) + tiles * (4612 * heads + 1540 * kv_heads));
+        tokens * heads * (dim + 12) + tiles * (5120 * heads + 2048 * kv_heads));
 
   /* Linear in tokens: the same number of bytes for each further tile. Padding
      is a multiple of 256 here, so that it cancels. */
   per_tile = 128 * (heads * (dim + 12) + 2 * kv_heads * dim) + 512 * heads +
-             1536 * kv_heads + 16 + 128 * heads * (dim + 12) + 4612 * heads +
-             1540 * kv_heads;
+             1536 * kv_heads + 16 + 128 * heads * (dim + 12) + 5120 * heads +
+             2048 * kv_heads;
   for (d = 1; d <= 1024; d *= 4)
     CHECK(workspace_of(&config, 4096 * (int64_t)(d + 1)) -
               workspace_of(&config, 4096 * (int64_t)d) ==
