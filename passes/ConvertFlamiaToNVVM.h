@@ -245,6 +245,8 @@ private:
   std::pair<Value, Value> maskBounds(MaskOp op, Value first);
   void lowerMask(MaskOp op);
   LogicalResult lowerHadamard(HadamardOp op);
+  bool isRotatedForQuantizers(HadamardOp op);
+  void setScaledRow(HadamardOp op, llvm::ArrayRef<Value> x, Value factor);
   void lowerSlice(tcgen::SliceOp op);
   void lowerJoin(tcgen::JoinOp op);
   void lowerDim(DimOp op);
@@ -258,6 +260,27 @@ private:
 
   //===--- Formats: ConvertFlamiaToNVVMQuantize.cpp -----------------------===//
   Value packScaleBytes(llvm::ArrayRef<Value> units);
+  /// How much is known of elements that are rounded (`Deferred`).
+  enum class Version { Rare, Ordinary, Short };
+  /// A scale's exponent and what follows from it, from the bits (i32) of the
+  /// largest magnitude.
+  struct RowScale {
+    Value exponent, least; ///< biased; at least that of the largest element
+    Value factor;          ///< f32, 1 / scale
+    Value isFinite;
+  };
+  RowScale rowScale(Value amax, Type element);
+  /// A rotated row that only quantizers use: one takes a scale for the whole
+  /// row, others (NVFP4) scales for 16 elements. The row is kept times
+  /// `scale`: 1 / its scale, where that loses nothing (`isOrdinary` in the
+  /// whole warp), else 1. So elements are multiplied once, by both the
+  /// rotation's factor and this.
+  struct Rotated {
+    Value amax;                      ///< bits of the largest magnitude, i32
+    llvm::SmallVector<Value> maxima; ///< of 16 elements each, times `scale`
+    Value scale, isRare;
+    Value payload; ///< with the scale for the whole row
+  };
   /// f32 values to packed words of a 16- or 8-bit type, and back.
   Value pack(llvm::ArrayRef<Value> elements, Type element);
   llvm::SmallVector<Value> unpack(Value words, Type element);
@@ -272,11 +295,14 @@ private:
   LogicalResult lowerQuantizeNvfp4(QuantizeOp op, llvm::ArrayRef<Value> x);
   llvm::SmallVector<Value> nvfp4Scales(QuantizeOp op, llvm::ArrayRef<Value> x);
   Value nvfp4Extremes(llvm::ArrayRef<Value> scaleWords, int64_t blocks);
+  Value globalScale(QuantizeOp op);
   llvm::SmallVector<Value> nvfp4Words(QuantizeOp op, llvm::ArrayRef<Value> x,
                                       Value scaleWord, int64_t block,
-                                      bool mayBeExtreme);
-  llvm::SmallVector<Value> nvfp4WordsByAdding(llvm::ArrayRef<Value> x,
-                                              Value divisor, bool mayBeLarge);
+                                      Version version,
+                                      llvm::ArrayRef<Value> wordsBeside = {});
+  llvm::SmallVector<Value>
+  nvfp4WordsByAdding(llvm::ArrayRef<Value> x, Value divisor, Version version,
+                     llvm::ArrayRef<Value> wordsBeside);
 
   //===--- Exponentials by polynomial: ConvertFlamiaToNVVMExp2.cpp --------===//
   LogicalResult lowerExp2(Exp2Op op);
@@ -397,17 +423,25 @@ private:
   mlir::scf::IfOp lastIssue; ///< of this role; what its elected lane issues
   /// Payloads that are rounded where they are stored: makes a block's words.
   /// Where `isRare` (the same in the whole warp) does not hold, elements are
-  /// ordinary and take fewer instructions.
+  /// ordinary and take fewer instructions; where `isShort` (null: nowhere, the
+  /// same in all threads) holds, still fewer.
   struct Deferred {
-    std::function<llvm::SmallVector<Value>(int64_t block, bool isRare)> round;
+    std::function<llvm::SmallVector<Value>(int64_t block, Version version)>
+        round;
     int64_t wordsOfBlock = 1;
     Value isRare;
+    Value isShort = {};
+    /// Another payload of the same elements, not null where its words are made
+    /// with this one's: elements then free their registers block by block.
+    Value beside = {};
+    std::shared_ptr<llvm::SmallVector<Value>> wordsBeside = {};
   };
   llvm::DenseMap<Value, Deferred> deferred;
   /// Of quantized tiles whose scale bytes are only written for products: the
   /// largest magnitude of each block in units of its largest payload, f32. Two
   /// bytes at a time come from them (`packScaleBytes`).
   llvm::DenseMap<Value, llvm::SmallVector<Value>> magnitudes;
+  llvm::DenseMap<Value, Rotated> rotatedRows;
   /// Payloads that are converted already, where their values are computed.
   llvm::DenseMap<Value, Value> converted;
   /// The same of row sums.

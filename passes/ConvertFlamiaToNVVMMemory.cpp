@@ -232,7 +232,7 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
   Value pointer = rowPointer(target, indices, rows);
   // Words of a payload that is rounded here are made in order, once each.
   auto late = deferred.find(op->getOperand(0));
-  bool isRare = false;
+  Version version = Version::Ordinary;
   SmallVector<Value> made;
   auto wordsOf = [&](int64_t first, int64_t count) {
     if (late == deferred.end() && made.empty())
@@ -240,7 +240,7 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
         made.push_back(e.bitcast(word, e.i32()));
     while (int64_t(made.size()) < first + count)
       made.append(late->second.round(
-          int64_t(made.size()) / late->second.wordsOfBlock, isRare));
+          int64_t(made.size()) / late->second.wordsOfBlock, version));
     return SmallVector<Value>(ArrayRef(made).slice(first, count));
   };
   auto storeOne = [&](Value stored, int64_t offset, int64_t align) {
@@ -274,8 +274,9 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
       storeColumn(col, e.op<arith::TruncIOp>(narrow, part));
     }
   };
-  auto storeTile = [&, width = width, check = check] {
-    if (span && !check && width == 16 && stagingOffset >= 0)
+  bool isStaged = span && !check && width == 16 && stagingOffset >= 0;
+  auto storeTile = [&] {
+    if (isStaged)
       return storeStaged(target, indices, wordsOf, cols * bits / 8, span,
                          limit);
     Value inRange = rowInRange(target, indices, rows, limit);
@@ -289,17 +290,33 @@ LogicalResult KernelLowering::lowerStore(Operation *op, Value value,
     storeTile();
     return success();
   }
-  auto storeIf = [&](bool rare) {
-    return [&, rare]() -> Values {
-      isRare = rare;
+  // Not where only threads whose row exists make words.
+  bool hasBeside = late->second.beside && isStaged;
+  auto storeIf = [&](Version chosen) {
+    return [&, chosen]() -> Values {
+      version = chosen;
       made.clear();
       storeTile();
-      return {};
+      return hasBeside ? Values(llvm::ArrayRef(*late->second.wordsBeside))
+                       : Values();
     };
   };
-  Value condition = e.op<LLVM::ExpectOp>(
-      late->second.isRare, e.op<arith::ConstantOp>(e.b.getBoolAttr(false)));
-  e.ifElse(condition, storeIf(true), storeIf(false));
+  auto isExpected = [&](Value condition, bool value) {
+    return e.op<LLVM::ExpectOp>(
+        condition, e.op<arith::ConstantOp>(e.b.getBoolAttr(value)));
+  };
+  auto storeOthers = [&]() -> Values {
+    if (!late->second.isShort)
+      return storeIf(Version::Ordinary)();
+    return e.ifElse(isExpected(late->second.isShort, true),
+                    storeIf(Version::Short), storeIf(Version::Ordinary));
+  };
+  Values beside = e.ifElse(isExpected(late->second.isRare, false),
+                           storeIf(Version::Rare), storeOthers);
+  if (hasBeside) {
+    values[late->second.beside][0] = e.vectorOf(beside);
+    deferred.erase(late->second.beside);
+  }
   return success();
 }
 

@@ -17,7 +17,6 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
-#include <limits>
 #include <memory>
 
 using namespace mlir;
@@ -35,6 +34,13 @@ static Value reciprocal(Emitter &e, Value y) {
                        e.c32(0x7FFFFF));
   return e.select(isOnes, e.bitcast(e.sub(e.c32(0x7F000000), bits), e.f32()),
                   result);
+}
+
+/// 1 / y rounded down, for y of four significant bits from 2^-100 to 2^100.
+static Value reciprocalBelow(Emitter &e, Value y) {
+  Value first = e.callIntrinsic("llvm.nvvm.rcp.approx.ftz.f", e.f32(), {y});
+  Value rest = e.op<math::FmaOp>(e.op<arith::NegFOp>(first), y, e.cF32(1));
+  return e.callIntrinsic("llvm.nvvm.fma.rm.f", e.f32(), {rest, first, first});
 }
 
 /// 1 / y as high + low, for y from 2^-48 to 2^48. low is not negative, so that
@@ -70,27 +76,34 @@ static Value quotient(Emitter &e, Value x, std::pair<Value, Value> r) {
   return e.op<math::FmaOp>(x, r.first, e.op<arith::MulFOp>(x, r.second));
 }
 
+/// The second-level scale of the row as it is kept.
+Value KernelLowering::globalScale(QuantizeOp op) {
+  Value g = get(op.getGlobalScale());
+  auto rotated = rotatedRows.find(op.getSource());
+  return rotated == rotatedRows.end()
+             ? g
+             : e.op<arith::MulFOp>(g, rotated->second.scale);
+}
+
 /// Words of scale bytes, four blocks each; the rest of the last one is 0.
 SmallVector<Value> KernelLowering::nvfp4Scales(QuantizeOp op,
                                                ArrayRef<Value> x) {
   ScaledType type = op.getResult().getType();
   int64_t blockCols = type.getBlockCols();
   // In place, or LLVM would keep what follows from it through loops.
-  Value g = e.inPlace({get(op.getGlobalScale())}).front();
+  Value g = e.inPlace({globalScale(op)}).front();
+  auto rotated = rotatedRows.find(op.getSource());
   Value perG = reciprocal(e, g);
   Value most = e.op<arith::MulFOp>(g, e.cF32(512));
   SmallVector<Value> scales;
   for (int64_t block = 0; block < type.getCols() / blockCols; ++block) {
-    Value amax = largestMagnitude(x.slice(block * blockCols, blockCols));
+    Value amax = rotated == rotatedRows.end()
+                     ? largestMagnitude(x.slice(block * blockCols, blockCols))
+                     : rotated->second.maxima[block];
+    // NaN where amax is infinite or NaN, and stays so.
     Value sixth = quotient(e, amax, e.cF32(6), e.cF32(1.0f / 6.0f));
     // Beyond 464 g it saturates, and must not become infinite here.
-    Value scale = quotient(e, e.op<LLVM::MinNumOp>(sixth, most), g, perG);
-    // False for NaN and infinity, whose byte is that of NaN.
-    Value isFinite =
-        e.op<arith::CmpFOp>(arith::CmpFPredicate::OLE, amax,
-                            e.cF32(std::numeric_limits<float>::max()));
-    scales.push_back(e.select(isFinite, scale,
-                              e.cF32(std::numeric_limits<float>::quiet_NaN())));
+    scales.push_back(quotient(e, e.op<LLVM::MinimumOp>(sixth, most), g, perG));
   }
   while (scales.size() % 4 != 0)
     scales.push_back(e.cF32(0));
@@ -118,15 +131,21 @@ Value KernelLowering::nvfp4Extremes(ArrayRef<Value> scaleWords,
 }
 
 /// The words (8 elements each) of block `block`, from its row's elements and
-/// its word of scales. Without `mayBeExtreme` its scale is an ordinary number.
+/// its word of scales. Unless `version` is Rare its scale is an ordinary
+/// number; where it is Short, the second-level scale is a power of two.
 SmallVector<Value> KernelLowering::nvfp4Words(QuantizeOp op, ArrayRef<Value> x,
                                               Value scaleWord, int64_t block,
-                                              bool mayBeExtreme) {
+                                              Version version,
+                                              ArrayRef<Value> wordsBeside) {
   ScaledType type = op.getResult().getType();
   int64_t blockCols = type.getBlockCols();
   Value scale = unpack(e.vectorOf(scaleWord), type.getScaleType())[block % 4];
-  Value divisor = e.op<arith::MulFOp>(scale, get(op.getGlobalScale())), isUsed;
-  if (mayBeExtreme) {
+  Value g = globalScale(op), isUsed;
+  // Where quotients are wanted times 2^-6.
+  if (arch == "sm_90")
+    g = e.op<arith::MulFOp>(g, e.cF32(64));
+  Value divisor = e.op<arith::MulFOp>(scale, g);
+  if (version == Version::Rare) {
     isUsed = e.op<arith::CmpFOp>(arith::CmpFPredicate::OGT, scale,
                                  e.cF32(0)); // neither 0 nor NaN
     divisor = e.select(isUsed, divisor, e.cF32(1));
@@ -134,7 +153,7 @@ SmallVector<Value> KernelLowering::nvfp4Words(QuantizeOp op, ArrayRef<Value> x,
   ArrayRef<Value> part = x.slice(block * blockCols, blockCols);
   SmallVector<Value> words;
   if (arch == "sm_90") {
-    words = nvfp4WordsByAdding(part, divisor, mayBeExtreme);
+    words = nvfp4WordsByAdding(part, divisor, version, wordsBeside);
   } else {
     auto reciprocal = reciprocalPair(e, divisor);
     for (int64_t first = 0; first < blockCols; first += 8) {
@@ -153,19 +172,29 @@ SmallVector<Value> KernelLowering::nvfp4Words(QuantizeOp op, ArrayRef<Value> x,
   return words;
 }
 
-/// The words of x / divisor as E2M1 without the instruction.
+/// The words of 64 x / divisor as E2M1 without the instruction.
 ///
 /// Quotients times 2^-6, where E2M1 and E4M3 are subnormal alike, are rounded
 /// to E2M1 by adding and subtracting 1.5 * 2^22 times their power of two (ulp:
 /// half a power, 2^-7 at least). Then the E4M3 code is 4 times that of E2M1.
 /// The sign is that of x, so that -0 stays. Quotients are below 7, unless
-/// `mayBeLarge`.
-SmallVector<Value> KernelLowering::nvfp4WordsByAdding(ArrayRef<Value> x,
-                                                      Value divisor,
-                                                      bool mayBeLarge) {
-  auto reciprocal = reciprocalPair(e, e.op<arith::MulFOp>(divisor, e.cF32(64)));
+/// `version` is Rare. Where it is Short, the divisor has four significant bits:
+/// then the magnitude's product with the reciprocal, both rounded to what is
+/// away from the other, rounds to the same code as the quotient. `wordsBeside`:
+/// x in an 8-bit format, if it is at hand.
+SmallVector<Value>
+KernelLowering::nvfp4WordsByAdding(ArrayRef<Value> x, Value divisor,
+                                   Version version,
+                                   ArrayRef<Value> wordsBeside) {
+  bool isRare = version == Version::Rare, isShort = version == Version::Short;
+  std::pair<Value, Value> reciprocal =
+      isShort ? std::pair(reciprocalBelow(e, divisor), Value())
+              : reciprocalPair(e, divisor);
   auto round = [&](Value value) -> Value {
-    Value q = quotient(e, value, reciprocal);
+    Value q =
+        isShort ? e.callIntrinsic("llvm.nvvm.mul.rp.f", e.f32(),
+                                  {e.op<math::AbsFOp>(value), reciprocal.first})
+                : quotient(e, value, reciprocal);
     Value power =
         e.bitcast(e.andi(e.bitcast(q, e.i32()), e.c32(0x7F800000)), e.f32());
     power = e.op<LLVM::MaxNumOp>(power, e.cF32(0x1p-6f));
@@ -182,9 +211,15 @@ SmallVector<Value> KernelLowering::nvfp4WordsByAdding(ArrayRef<Value> x,
     return e.elements(pack(part, code))[0];
   };
   auto signsFrom = [&](size_t first, size_t end) -> Value {
-    // What both versions compute alike LLVM takes in front of the branch, and
-    // keeps. So one reads the opposite signs.
-    if (!mayBeLarge)
+    if (isShort && !wordsBeside.empty()) {
+      size_t word = first / 8 * 2;
+      return e.callIntrinsic("llvm.nvvm.prmt", e.i32(),
+                             {wordsBeside[word], wordsBeside[word + 1],
+                              e.c32(first % 2 ? 0x7531 : 0x6420)});
+    }
+    // What versions compute alike LLVM takes in front of the branch between
+    // them, and keeps. So some read the opposite signs.
+    if (isShort)
       return wordFrom(first, end, [](Value value) { return value; });
     Value word = wordFrom(first, end, [&](Value value) -> Value {
       return e.op<arith::NegFOp>(value);
@@ -193,7 +228,7 @@ SmallVector<Value> KernelLowering::nvfp4WordsByAdding(ArrayRef<Value> x,
   };
   auto codesFrom = [&](size_t first, size_t end) -> Value {
     Value word = wordFrom(first, end, round);
-    if (!mayBeLarge)
+    if (!isRare)
       return word;
     // Codes that are too large, that of NaN from infinity too, become that of
     // 6.
@@ -218,6 +253,23 @@ SmallVector<Value> KernelLowering::nvfp4WordsByAdding(ArrayRef<Value> x,
   return words;
 }
 
+/// Whether the payload `first` goes to memory before `second` does.
+static bool isStoredBefore(Value first, Value second) {
+  auto storeOf = [](Value payload) -> Operation * {
+    Operation *store = nullptr;
+    for (Operation *user : payload.getUsers())
+      if (isa<StorePayloadOp>(user)) {
+        if (store)
+          return nullptr;
+        store = user;
+      }
+    return store;
+  };
+  Operation *one = storeOf(first), *other = storeOf(second);
+  return one && other && one->getBlock() == other->getBlock() &&
+         one->isBeforeInBlock(other);
+}
+
 LogicalResult KernelLowering::lowerQuantizeNvfp4(QuantizeOp op,
                                                  ArrayRef<Value> x) {
   ScaledType type = op.getResult().getType();
@@ -234,24 +286,50 @@ LogicalResult KernelLowering::lowerQuantizeNvfp4(QuantizeOp op,
   // Where there are none, a block's scale pretends to need the word before it:
   // ptxas would work on more blocks at once than registers hold.
   auto before = std::make_shared<Value>();
+  // Another payload of this row, if it is stored later.
+  Value beside;
+  if (auto rotated = rotatedRows.find(op.getSource());
+      rotated != rotatedRows.end() && deferred.count(rotated->second.payload) &&
+      isStoredBefore(op.getResult(), rotated->second.payload))
+    beside = rotated->second.payload;
+  auto wordsBeside = std::make_shared<SmallVector<Value>>();
   auto round = [this, op, row = SmallVector<Value>(x), scaleWords, extremes,
-                before](int64_t block, bool isRare) {
+                before, beside, wordsBeside,
+                wordsOfBlock = type.getBlockCols() / 4](int64_t block,
+                                                        Version version) {
+    if (block == 0)
+      wordsBeside->clear();
+    if (beside)
+      for (int64_t word = 0; word < wordsOfBlock; ++word)
+        wordsBeside->append(deferred.lookup(beside).round(
+            block * wordsOfBlock + word, version));
     Value scaleWord = scaleWords[block / 4];
-    if (block > 0 && !isRare)
+    if (block > 0 && version == Version::Ordinary)
       scaleWord = e.ori(scaleWord, e.andi(*before, extremes));
-    SmallVector<Value> words = nvfp4Words(op, row, scaleWord, block, isRare);
+    ArrayRef<Value> all = *wordsBeside;
+    SmallVector<Value> words =
+        nvfp4Words(op, row, scaleWord, block, version,
+                   beside ? all.take_back(wordsOfBlock) : ArrayRef<Value>());
     *before = words.front();
     return words;
   };
   if (roundsWhereStored(op)) {
+    Value significand =
+        e.andi(e.bitcast(get(op.getGlobalScale()), e.i32()), e.c32(0x7FFFFF));
+    Value isRare =
+        anyOfWarp(e.cmp(arith::CmpIPredicate::ne, extremes, e.c32(0)));
+    if (beside)
+      isRare = e.ori(isRare, deferred.lookup(beside).isRare);
+    Value isShort;
+    if (arch == "sm_90")
+      isShort = e.cmp(arith::CmpIPredicate::eq, significand, e.c32(0));
     deferred[op.getResult()] = {
-        round, type.getBlockCols() / 8,
-        anyOfWarp(e.cmp(arith::CmpIPredicate::ne, extremes, e.c32(0)))};
+        round, type.getBlockCols() / 8, isRare, isShort, beside, wordsBeside};
     values[op.getResult()] = {Value(), e.vectorOf(bytes)};
     return success();
   }
   for (int64_t block = 0; block < blocks; ++block)
-    words.append(round(block, /*isRare=*/true));
+    words.append(round(block, Version::Rare));
   values[op.getResult()] = {e.vectorOf(e.inPlace(words)), e.vectorOf(bytes)};
   return success();
 }

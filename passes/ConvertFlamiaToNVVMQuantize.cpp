@@ -184,6 +184,73 @@ Value KernelLowering::packScaleBytes(ArrayRef<Value> units) {
   return e.ori(low, e.shl(pair(2), 16));
 }
 
+KernelLowering::RowScale KernelLowering::rowScale(Value amax, Type element) {
+  // Adding 2^21 - 1 carries into the exponent above a significand of 1.75.
+  Value exponent = e.shr(e.addC(amax, 0x1FFFFF), 23);
+  int64_t most = maxExponent(element);
+  Value least = e.op<arith::MaxSIOp>(exponent, e.c32(most));
+  // byte = least - most <= 247, so 2^(127 - byte) is a normal number.
+  Value factor = e.bitcast(e.shl(e.sub(e.c32(254 + most), least), 23), e.f32());
+  Value isFinite = e.cmp(arith::CmpIPredicate::ult, amax, e.c32(0x7F800000));
+  return {exponent, least, factor, isFinite};
+}
+
+/// Takes a scale for a whole row, and nothing else.
+static bool isOfWholeRow(QuantizeOp op) {
+  ScaledType type = op.getType();
+  return !op.getGlobalScale() && !op.getExponent() && !op.getShift() &&
+         !op.getShiftBy() && !op.getIncluding() && type.getBlockRows() == 1 &&
+         type.getBlockCols() == type.getCols();
+}
+
+bool KernelLowering::isRotatedForQuantizers(HadamardOp op) {
+  int64_t wholeRows = 0;
+  for (Operation *user : op->getUsers()) {
+    auto quantize = dyn_cast<QuantizeOp>(user);
+    if (!quantize || quantize.getRows() || !roundsWhereStored(quantize))
+      return false;
+    bool isWhole = isOfWholeRow(quantize);
+    if (!isWhole &&
+        !(quantize.getGlobalScale() && quantize.getType().getBlockRows() == 1 &&
+          quantize.getType().getBlockCols() == 16))
+      return false;
+    wholeRows += isWhole;
+  }
+  return tmemColumns == 0 && !op.getInverse() && wholeRows == 1;
+}
+
+/// Elements beside a largest magnitude from 2^-24 to 2^24: where any of the
+/// products becomes subnormal, every format rounds it to zero.
+void KernelLowering::setScaledRow(HadamardOp op, ArrayRef<Value> x,
+                                  Value factor) {
+  Rotated rotated;
+  for (Operation *user : op->getUsers())
+    if (isOfWholeRow(cast<QuantizeOp>(user)))
+      rotated.payload = user->getResult(0);
+  Type element = cast<ScaledType>(rotated.payload.getType()).getElementType();
+  for (size_t first = 0; first < x.size(); first += 16)
+    rotated.maxima.push_back(largestMagnitude(x.slice(first, 16)));
+  Value all = rotated.maxima.front();
+  for (Value largest : llvm::drop_begin(rotated.maxima))
+    all = e.op<LLVM::MaximumOp>(all, largest);
+  // Rounding keeps the order.
+  rotated.amax = e.bitcast(e.op<arith::MulFOp>(all, factor), e.i32());
+  constexpr int64_t kLeast = (127 - 24) << 23, kMost = (127 + 24) << 23;
+  rotated.isRare =
+      anyOfWarp(e.cmp(arith::CmpIPredicate::ugt, e.addC(rotated.amax, -kLeast),
+                      e.c32(kMost - kLeast)));
+  rotated.scale = e.select(rotated.isRare, e.cF32(1),
+                           rowScale(rotated.amax, element).factor);
+  Value both = e.op<arith::MulFOp>(rotated.scale, factor);
+  for (Value &largest : rotated.maxima)
+    largest = e.op<arith::MulFOp>(largest, both);
+  SmallVector<Value> row;
+  for (Value value : x)
+    row.push_back(e.op<arith::MulFOp>(value, both));
+  set(op.getResult(), e.fromElements(row));
+  rotatedRows[op.getResult()] = std::move(rotated);
+}
+
 LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   auto type = cast<ScaledType>(op.getType());
   int64_t blockRows = type.getBlockRows(), blockCols = type.getBlockCols();
@@ -244,7 +311,7 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
       Value scaled =
           e.op<arith::MulFOp>(e.vectorOf(part), e.splatOf(factor, 4));
       llvm::copy(e.elements(scaled), part.begin());
-    } else {
+    } else if (factor) {
       for (Value &value : part)
         value = e.op<arith::MulFOp>(value, factor);
     }
@@ -254,6 +321,8 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
   };
   bool isDeferred = roundsWhereStored(op);
   bool isLate = multipliesWhereRounded(op);
+  auto rotated = rotatedRows.find(op.getSource());
+  bool isRotated = rotated != rotatedRows.end();
   int64_t zeroByte = blockRows == 1 ? 0 : 127;
   // Hardware makes two bytes of two f32, NaN and infinity included, where they
   // are written. Of magnitudes below 2^-100 the product may be a step too low.
@@ -266,8 +335,10 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     // The larger magnitude and NaN before all, in one instruction. Magnitudes
     // order like their bits, NaN above infinity above all others.
     Value largest =
-        isLate ? largestMagnitude(largestOfProducts(op.getSource()), including)
-               : largestMagnitude(part, including);
+        isRotated ? rotated->second.amax
+        : isLate
+            ? largestMagnitude(largestOfProducts(op.getSource()), including)
+            : largestMagnitude(part, including);
     Value amax = e.bitcast(largest, e.i32());
     if (blockRows == 32)
       amax =
@@ -293,13 +364,8 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
       bytes.push_back(e.c32(0)); // nobody looks at it
       continue;
     }
-    // Adding 2^21 - 1 carries into the exponent above a significand of 1.75.
-    Value exponent = e.shr(e.addC(amax, 0x1FFFFF), 23);
-    Value least = e.op<arith::MaxSIOp>(exponent, e.c32(most));
-    // byte = least - most <= 247, so 2^(127 - byte) is a normal number.
-    Value factor =
-        e.bitcast(e.shl(e.sub(e.c32(254 + most), least), 23), e.f32());
-    Value isFinite = e.cmp(arith::CmpIPredicate::ult, amax, e.c32(0x7F800000));
+    auto [exponent, least, factor, isFinite] =
+        rowScale(amax, type.getElementType());
     factors.push_back(factor);
     finite.push_back(isFinite);
     if (!isDeferred && !isLate)
@@ -318,17 +384,22 @@ LogicalResult KernelLowering::lowerQuantize(QuantizeOp op) {
     bytes.push_back(shiftByte(byte, offset, isFinite, shift, shiftBy));
   }
   if (isDeferred) {
-    auto round = [=](int64_t word, bool isRare) {
+    if (isRotated)
+      factors[0] = e.select(rotated->second.isRare, factors[0], e.cF32(1));
+    auto round = [=](int64_t word, Version version) {
       int64_t block = 4 * word / blockCols;
+      bool isRare = version == Version::Rare;
       return SmallVector<Value>{
-          roundWord(x, factors[block], isRare ? finite[block] : Value(), word)};
+          roundWord(x, isRare || !isRotated ? factors[block] : Value(),
+                    isRare ? finite[block] : Value(), word)};
     };
     Value allFinite = finite.front();
     for (Value isFinite : llvm::drop_begin(finite))
       allFinite = e.andi(allFinite, isFinite);
     Value one = e.op<arith::ConstantOp>(e.b.getBoolAttr(true));
     deferred[op.getResult()] = {round, /*wordsOfBlock=*/1,
-                                anyOfWarp(e.xori(allFinite, one))};
+                                isRotated ? rotated->second.isRare
+                                          : anyOfWarp(e.xori(allFinite, one))};
     values[op.getResult()] = {Value(), e.vectorOf(bytes)};
     return success();
   }

@@ -262,6 +262,10 @@ LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
       }
   }
   float factor = float(1.0 / std::sqrt(double(n)));
+  if (isRotatedForQuantizers(op)) {
+    setScaledRow(op, x, e.cF32(factor));
+    return success();
+  }
   if (inPairs) {
     for (int64_t c = 0; c < n; c += 2) {
       auto factorOf = [&](int64_t column) {

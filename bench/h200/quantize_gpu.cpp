@@ -27,15 +27,17 @@ using namespace flamia::runtime;
 static llvm::ExitOnError check;
 
 /// BF16 values over many magnitudes, some zero, some subnormal, few NaN, Inf;
-/// tokens of all magnitudes among them, whose NVFP4 scales saturate or vanish.
-static std::vector<uint16_t> makeInput(int64_t count, unsigned seed) {
+/// tokens of all magnitudes among them, whose NVFP4 scales saturate or vanish;
+/// with `isOrdinary` none of these, as warps without them take other code.
+static std::vector<uint16_t> makeInput(int64_t count, unsigned seed,
+                                       bool isOrdinary = false) {
   std::mt19937 random(seed);
   std::vector<uint16_t> data(static_cast<size_t>(count));
   uint32_t exponent = 120;
   for (auto [index, value] : llvm::enumerate(data)) {
-    if (index % 128 == 0)
+    if (index % 128 == 0 && !isOrdinary)
       exponent = random() % 8 ? 120 : 1 + random() % 240;
-    uint32_t kind = random() % 4096;
+    uint32_t kind = random() % 4096 | (isOrdinary ? 64 : 0);
     if (kind == 0)
       value = uint16_t(random()); // anything
     else if (kind < 64)
@@ -83,7 +85,8 @@ static bool same(Device &device, const char *what, DeviceBuffer buffer,
 /// and as many, contiguous and inside tensors [tokens, 3, heads, head_dim].
 static bool runFused(Device &device, const KernelLibrary &library,
                      numerics::PackedShape shape, uint64_t tiles,
-                     uint64_t items, uint64_t work, bool isNvfp4) {
+                     uint64_t items, uint64_t work, bool isNvfp4,
+                     bool isOrdinary) {
   uint64_t tokens = uint64_t(shape.tokens()), dim = uint64_t(shape.headDim);
   bool ok = true;
   for (int64_t kvHeads : {int64_t(1), shape.heads}) {
@@ -91,9 +94,9 @@ static bool runFused(Device &device, const KernelLibrary &library,
     kvShape.heads = kvHeads;
     uint64_t heads = uint64_t(shape.heads), kv = uint64_t(kvHeads);
     bool isFused = kvHeads == shape.heads;
-    std::vector<uint16_t> q = makeInput(shape.elements(), 11);
-    std::vector<uint16_t> k = makeInput(kvShape.elements(), 12);
-    std::vector<uint16_t> v = makeInput(kvShape.elements(), 13);
+    std::vector<uint16_t> q = makeInput(shape.elements(), 11, isOrdinary);
+    std::vector<uint16_t> k = makeInput(kvShape.elements(), 12, isOrdinary);
+    std::vector<uint16_t> v = makeInput(kvShape.elements(), 13, isOrdinary);
     float qScale = 0.125f, kScale = 0.3f;
     auto wantQ = numerics::quantizeTokenMixed(
         q.data(), shape, true, numerics::ScaleMode::RoundUp, qScale);
@@ -244,8 +247,9 @@ static bool run(Device &device, const KernelLibrary &library, int64_t headDim,
         same(device, "token_block scales cols", cols, expected.scalesAlongCols);
   }
   for (bool isNvfp4 : {false, true})
-    ok &= runFused(device, library, shape, tiles, work.size() / 4,
-                   dwork.address, isNvfp4);
+    for (bool isOrdinary : {false, true})
+      ok &= runFused(device, library, shape, tiles, work.size() / 4,
+                     dwork.address, isNvfp4, isOrdinary);
   return ok;
 }
 

@@ -153,6 +153,7 @@ def torchao(q: Tensor, k: Tensor, v: Tensor, report) -> None:
         import torchao
         from torchao.prototype.mx_formats import kernels
         from torchao.prototype.mx_formats.mx_tensor import to_mx
+        from torchao.prototype.mx_formats.nvfp4_tensor import nvfp4_quantize
     except Exception as error:
         print("torchao:", type(error).__name__, str(error)[:200])
         return
@@ -161,6 +162,9 @@ def torchao(q: Tensor, k: Tensor, v: Tensor, report) -> None:
     size = x.numel() * 3 + x.numel() // 32
     compiled = torch.compile(lambda x: to_mx(x, torch.float8_e4m3fn, 32))
     report("torchao to_mx compiled, Q alone, 1x32", lambda: compiled(x), size)
+    nvfp4 = torch.compile(lambda x: nvfp4_quantize(x))
+    report("torchao nvfp4_quantize compiled, Q alone, 1x16", lambda: nvfp4(x), x.numel() * 5 // 2 + x.numel() // 16)
+    # torchao has these for compute capability 10 only.
     for name in ["triton_to_mxfp8_dim0", "triton_to_mxfp8_dim1"]:
         function = getattr(kernels, name, None)
         if function:

@@ -240,6 +240,7 @@ TEST(Quantize, Nvfp4MatchesNumerics) {
     expectBytes(sharedHeads, {{}, {}, {}}, {data, 0.3f, 0x1.fffffep-4f});
   }
   expectBytes(equalHeads, {{}, {}, {}}, {Data::Any, 0x1p-32f, 0x1p32f});
+  expectBytes(equalHeads, {{}, {}, {}}, {Data::Normal, 0x1p-32f, 0x1p32f});
   expectBytes(sharedHeads, {{}, {}, {}}, {Data::Huge, 0x1p-32f, 0x1p32f});
 }
 

@@ -106,6 +106,43 @@ TEST(Quotient, RoundsToE2M1AsADivision) {
             0u);
 }
 
+TEST(Quotient, RoundsUpToE2M1WhereTheDivisorIsShort) {
+  // A UE4M3 scale times a power of two: four significant bits. The magnitude's
+  // product is rounded up, the reciprocal down.
+  const float thresholds[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+  auto productUp = [](float a, float b) {
+    volatile float x = a, y = b; // not to be computed before or after
+    std::fesetround(FE_UPWARD);
+    volatile float result = x * y;
+    std::fesetround(FE_TONEAREST);
+    return float(result);
+  };
+  uint64_t wrong = 0, wrongNearest = 0, wrongLong = 0;
+  auto count = [&](float y, int ulps, uint64_t &up, uint64_t &nearest) {
+    float first = floatOf(bitsOf(1.0f / y) + uint32_t(ulps));
+    float r = fmaDown(std::fma(-first, y, 1.0f), first, first);
+    for (float threshold : thresholds) {
+      uint32_t middle = bitsOf(threshold * y);
+      for (uint32_t bits = middle - 64; bits <= middle + 64; ++bits) {
+        float x = floatOf(bits);
+        uint8_t code = floatToE2M1(x / y);
+        up += floatToE2M1(productUp(x, r)) != code;
+        nearest += floatToE2M1(x * (1.0f / y)) != code;
+      }
+    }
+  };
+  for (int eighths = 8; eighths < 16; ++eighths)
+    for (float power : {1.0f, 0x1p-60f, 0x1p60f})
+      for (int ulps : {-1, 0, 1})
+        count(float(eighths) / 8 * power, ulps, wrong, wrongNearest);
+  EXPECT_EQ(wrong, 0u);
+  // The controls: rounding to nearest, and longer divisors.
+  EXPECT_GT(wrongNearest, 0u);
+  for (uint32_t m = 1; m < 1u << 23; m += 65537)
+    count(floatOf(0x3F800000u | m), 0, wrongLong, wrongNearest);
+  EXPECT_GT(wrongLong, 0u);
+}
+
 TEST(Quotient, TheRestIsNeverNegative) {
   // So that the quotient of -0 is -0.
   uint64_t wrong = 0;
