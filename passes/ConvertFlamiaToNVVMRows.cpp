@@ -278,8 +278,9 @@ LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
       llvm::copy(e.elements(product), x.begin() + c);
     }
   } else {
+    Value times = e.cF32(factor);
     for (Value &value : x)
-      value = e.op<arith::MulFOp>(value, e.cF32(factor));
+      value = e.op<arith::MulFOp>(value, times);
     if (op.getInverse())
       flipSigns();
   }
