@@ -10,9 +10,9 @@
 
 #include "Decoder.h"
 #include "ExecControl.h"
+#include "Hex.h"
 #include "Lanes.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
@@ -165,7 +165,7 @@ Flow call(Exec &x, const Instr &i, uint32_t mask) {
     target = calleeAt(x.kernel, groups.front().first);
     if (target == noIndex)
       return x.fail(i, int(lowestLane(mask)),
-                    "0x" + llvm::utohexstr(groups.front().first, true) +
+                    hex(groups.front().first) +
                         " is not the address of a device function",
                     "bounds");
     if (!sameSizes(x.kernel.callees[target].params, info.args) ||

@@ -1,9 +1,9 @@
 //===- HazardAccess.cpp - Conflicts between accesses ----------------------===//
 
 #include "Hazard.h"
+#include "Hex.h"
 
 #include "llvm/ADT/Hashing.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
@@ -55,11 +55,11 @@ bool Hazards::ordered(Access &a, const AccessRecord &r, Cta &cta,
   if (samePipe && !ptxOrder)
     return true;
   auto what = [&] {
-    std::string w =
-        inTmem ? "tensor memory column " + std::to_string(place & 511) +
-                     ", lanes " + std::to_string(place >> 9 << 5) + " to " +
-                     std::to_string((place >> 9 << 5) + 31) + ","
-               : "shared memory at address 0x" + llvm::utohexstr(place, true);
+    std::string w = inTmem ? "tensor memory column " +
+                                 std::to_string(place & 511) + ", lanes " +
+                                 std::to_string(place >> 9 << 5) + " to " +
+                                 std::to_string((place >> 9 << 5) + 31) + ","
+                           : "shared memory at address " + hex(place);
     if (&cta != &a.x.cta)
       w += " of CTA " + std::to_string(cta.rank);
     return w + (a.record.write ? " is written" : " is read");

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Hazard.h"
+#include "Hex.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
@@ -21,7 +21,7 @@ static uint64_t barrierKey(const Cta &cta, uint32_t address) {
 }
 
 static std::string placeOf(uint32_t address) {
-  return "mbarrier at shared address 0x" + llvm::utohexstr(address, true);
+  return "mbarrier at shared address " + hex(address);
 }
 
 void Hazards::barrierInit(Exec &x, const Instr &i, Cta &cta, uint32_t address) {

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "GlobalOrder.h"
+#include "Hex.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace flamia {
@@ -185,9 +185,8 @@ void Hazards::globalFail(Access &a, const AccessRecord &r, uint32_t from,
   std::string then = r.write ? "writes" : "reads";
   std::string where = nameCta(from, r.warp);
   a.x.fail(a.i, a.lane,
-           "global memory at address 0x" + llvm::utohexstr(address, true) +
-               " of '" + region.name + "' is " +
-               (a.record.write ? "written" : "read") +
+           "global memory at address " + hex(address) + " of '" + region.name +
+               "' is " + (a.record.write ? "written" : "read") +
                (under && from == clusterNumber
                     ? " while " + name(r.instr) + " still " + then +
                           " it: nothing has waited for that"
