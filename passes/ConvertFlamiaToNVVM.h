@@ -245,8 +245,9 @@ private:
   std::pair<Value, Value> maskBounds(MaskOp op, Value first);
   void lowerMask(MaskOp op);
   LogicalResult lowerHadamard(HadamardOp op);
-  bool isRotatedForQuantizers(HadamardOp op);
-  void setScaledRow(HadamardOp op, llvm::ArrayRef<Value> x, Value factor);
+  Value payloadOfRotatedRow(HadamardOp op);
+  void setScaledRow(HadamardOp op, Value payload, llvm::ArrayRef<Value> x,
+                    Value factor);
   void lowerSlice(tcgen::SliceOp op);
   void lowerJoin(tcgen::JoinOp op);
   void lowerDim(DimOp op);
@@ -272,9 +273,9 @@ private:
   RowScale rowScale(Value amax, Type element);
   /// A rotated row that only quantizers use: one takes a scale for the whole
   /// row, others (NVFP4) scales for 16 elements. The row is kept times
-  /// `scale`: 1 / its scale, where that loses nothing (`isOrdinary` in the
-  /// whole warp), else 1. So elements are multiplied once, by both the
-  /// rotation's factor and this.
+  /// `scale`: 1 / its scale, where that loses nothing (`isRare`, the same in
+  /// the whole warp, does not hold), else 1. So elements are multiplied once,
+  /// by both the rotation's factor and this.
   struct Rotated {
     Value amax;                      ///< bits of the largest magnitude, i32
     llvm::SmallVector<Value> maxima; ///< of 16 elements each, times `scale`

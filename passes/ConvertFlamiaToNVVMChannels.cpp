@@ -208,9 +208,9 @@ static bool writesSinceArrival(Operation *arrival, tcgen::Space space) {
       return *known;
     // Waiting for tensor memory costs nothing where nothing is written, and
     // ptxas moves no loads over it: without, two kernels spill.
-    Operation *parent = op->getParentOp();
     if (space == tcgen::Space::Tmem)
       return true;
+    Operation *parent = op->getParentOp();
     if (isa<scf::ForOp>(parent)) {
       if (lastWasWrite(op->getBlock(), /*end=*/nullptr, space).value_or(false))
         return true;

@@ -203,31 +203,36 @@ static bool isOfWholeRow(QuantizeOp op) {
          type.getBlockCols() == type.getCols();
 }
 
-bool KernelLowering::isRotatedForQuantizers(HadamardOp op) {
-  int64_t wholeRows = 0;
+/// The payload with a scale for the whole row, of a row that only quantizers
+/// use (`Rotated`); null for others.
+Value KernelLowering::payloadOfRotatedRow(HadamardOp op) {
+  Value payload;
+  if (tmemColumns > 0 || op.getInverse())
+    return {};
   for (Operation *user : op->getUsers()) {
     auto quantize = dyn_cast<QuantizeOp>(user);
     if (!quantize || quantize.getRows() || !roundsWhereStored(quantize))
-      return false;
-    bool isWhole = isOfWholeRow(quantize);
-    if (!isWhole &&
-        !(quantize.getGlobalScale() && quantize.getType().getBlockRows() == 1 &&
-          quantize.getType().getBlockCols() == 16))
-      return false;
-    wholeRows += isWhole;
+      return {};
+    if (isOfWholeRow(quantize)) {
+      if (payload)
+        return {};
+      payload = quantize.getResult();
+    } else if (!quantize.getGlobalScale() ||
+               quantize.getType().getBlockRows() != 1 ||
+               quantize.getType().getBlockCols() != 16) {
+      return {};
+    }
   }
-  return tmemColumns == 0 && !op.getInverse() && wholeRows == 1;
+  return payload;
 }
 
 /// Elements beside a largest magnitude from 2^-24 to 2^24: where any of the
 /// products becomes subnormal, every format rounds it to zero.
-void KernelLowering::setScaledRow(HadamardOp op, ArrayRef<Value> x,
-                                  Value factor) {
+void KernelLowering::setScaledRow(HadamardOp op, Value payload,
+                                  ArrayRef<Value> x, Value factor) {
   Rotated rotated;
-  for (Operation *user : op->getUsers())
-    if (isOfWholeRow(cast<QuantizeOp>(user)))
-      rotated.payload = user->getResult(0);
-  Type element = cast<ScaledType>(rotated.payload.getType()).getElementType();
+  rotated.payload = payload;
+  Type element = cast<ScaledType>(payload.getType()).getElementType();
   for (size_t first = 0; first < x.size(); first += 16)
     rotated.maxima.push_back(largestMagnitude(x.slice(first, 16)));
   Value all = rotated.maxima.front();

@@ -230,13 +230,10 @@ LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
   int64_t n = x.size();
   if (!llvm::isPowerOf2_64(n))
     return unsupported(op, "expected a power of two of columns, but got ") << n;
-  auto flipSigns = [&] {
+  if (!op.getInverse())
     for (int64_t c = 0; c < n; ++c)
       if (numerics::rotationSign(c) < 0)
         x[c] = e.op<arith::NegFOp>(x[c]);
-  };
-  if (!op.getInverse())
-    flipSigns();
   // Sums and differences of two neighbours at a time where the hardware has
   // instructions for two; not where registers are bounded for several CTAs to
   // share an SM, because pairs are bound to each other.
@@ -262,27 +259,24 @@ LogicalResult KernelLowering::lowerHadamard(HadamardOp op) {
       }
   }
   float factor = float(1.0 / std::sqrt(double(n)));
-  if (isRotatedForQuantizers(op)) {
-    setScaledRow(op, x, e.cF32(factor));
+  if (Value payload = payloadOfRotatedRow(op)) {
+    setScaledRow(op, payload, x, e.cF32(factor));
     return success();
   }
+  Value plus = e.cF32(factor), minus = op.getInverse() ? e.cF32(-factor) : plus;
+  auto factorOf = [&](int64_t c) {
+    return numerics::rotationSign(c) < 0 ? minus : plus;
+  };
   if (inPairs) {
     for (int64_t c = 0; c < n; c += 2) {
-      auto factorOf = [&](int64_t column) {
-        bool isFlipped = op.getInverse() && numerics::rotationSign(column) < 0;
-        return e.cF32(isFlipped ? -factor : factor);
-      };
       Value product =
           e.op<arith::MulFOp>(e.vectorOf(ArrayRef(x).slice(c, 2)),
                               e.vectorOf({factorOf(c), factorOf(c + 1)}));
       llvm::copy(e.elements(product), x.begin() + c);
     }
   } else {
-    Value times = e.cF32(factor);
-    for (Value &value : x)
-      value = e.op<arith::MulFOp>(value, times);
-    if (op.getInverse())
-      flipSigns();
+    for (int64_t c = 0; c < n; ++c)
+      x[c] = e.op<arith::MulFOp>(x[c], factorOf(c));
   }
   set(op.getResult(), e.fromElements(x));
   return success();
