@@ -24,21 +24,6 @@ using namespace mlir;
 using namespace flamia;
 using namespace flamia::lowering;
 
-/// Whether only issuing threads signal a channel whose slots are released.
-static bool isOfIssuers(tcgen::ChannelOp channel) {
-  bool released = false;
-  for (Operation *user : channel->getUsers()) {
-    std::optional<tcgen::Agent> agent;
-    if (auto publish = dyn_cast<tcgen::PublishOp>(user))
-      agent = publish.getAgent();
-    else if (auto release = dyn_cast<tcgen::ReleaseOp>(user))
-      agent = release.getAgent(), released = true;
-    if (agent && *agent != tcgen::Agent::Mma)
-      return false;
-  }
-  return released;
-}
-
 static constexpr StringLiteral kSmemSymbol = "flamia_smem";
 
 KernelLowering::KernelLowering(KernelOp kernel, StringRef arch)
@@ -68,9 +53,12 @@ LogicalResult KernelLowering::collect() {
       total = std::max(total, end);
     } else if (auto channel = dyn_cast<tcgen::ChannelOp>(op)) {
       int64_t slots = channel.getSlots();
-      channels[channel.getResult()] = {
-          slots,        int64_t(channel.getFull()), int64_t(channel.getEmpty()),
-          barrierBytes, barrierBytes + 8 * slots,   isOfIssuers(channel)};
+      channels[channel.getResult()] = {slots,
+                                       int64_t(channel.getFull()),
+                                       int64_t(channel.getEmpty()),
+                                       barrierBytes,
+                                       barrierBytes + 8 * slots,
+                                       tcgen::isOfIssuers(channel)};
       barrierBytes += 16 * slots;
     } else if (auto fill = dyn_cast<tcgen::FillScalesOp>(op)) {
       fills.push_back(fill);

@@ -23,6 +23,9 @@ namespace flamia::tcgen {
 AllocOp allocOf(mlir::Value buffer);
 /// The operations that use a buffer, or a part of it, by whatever name.
 llvm::SmallVector<mlir::Operation *> usersOf(mlir::Value buffer);
+/// Whether only issuing threads signal a channel whose slots are released. Then
+/// only they wait for it.
+bool isOfIssuers(ChannelOp channel);
 /// Warps of a warpgroup, which together reach all lanes of tensor memory.
 constexpr int64_t kGroupWarps = 4;
 } // namespace flamia::tcgen

@@ -174,6 +174,20 @@ SmallVector<Operation *> flamia::tcgen::usersOf(Value buffer) {
   return users;
 }
 
+bool flamia::tcgen::isOfIssuers(ChannelOp channel) {
+  bool released = false;
+  for (Operation *user : channel->getUsers()) {
+    std::optional<Agent> agent;
+    if (auto publish = dyn_cast<PublishOp>(user))
+      agent = publish.getAgent();
+    else if (auto release = dyn_cast<ReleaseOp>(user))
+      agent = release.getAgent(), released = true;
+    if (agent && *agent != Agent::Mma)
+      return false;
+  }
+  return released;
+}
+
 /// Thread t of warp w holds row 32 w + t of a tile: of 4 warps, the first of
 /// which has a number that is a multiple of 4.
 static bool isVectorCode(Operation *op) {

@@ -55,7 +55,7 @@ public:
       for (int64_t slot = 0; slot < slotsOf(fill.getBuffer()); ++slot)
         use(fill.getBuffer(), slot, start, /*replaces=*/true);
     for (const RoleTrace &trace : traces) {
-      roles.push_back({&trace, 0, start, start});
+      roles.push_back({&trace, 0, start, start, start});
       for (const TraceEvent &event : trace.events)
         if (auto wait = dyn_cast<WaitOp>(event.op))
           channels[wait.getChannel().getDefiningOp()].waits[&trace].resize(
@@ -88,8 +88,10 @@ private:
   struct Role {
     const RoleTrace *trace;
     size_t next;
-    /// Last event of the role's threads, and of the products it issued.
-    unsigned last, lastProduct;
+    /// Last event of all the role's threads, of the one that issues, and of the
+    /// products it issued. Of several warps the issuing one knows only what
+    /// barriers tell it of the others, and they of it.
+    unsigned last, lastIssue, lastProduct;
   };
 
   static int64_t slotsOf(Value buffer) {
@@ -123,9 +125,25 @@ private:
     return role.last = addEvent(after);
   }
 
+  unsigned issueEvent(Role &role, ArrayRef<unsigned> alsoAfter = {}) {
+    if (role.trace->warps == 1)
+      return threadEvent(role, alsoAfter);
+    SmallVector<unsigned> after(alsoAfter);
+    after.push_back(role.lastIssue);
+    return role.lastIssue = addEvent(after);
+  }
+
+  /// All of them, or the one that issues, wait for a channel.
+  unsigned waitEvent(Role &role, Value channel, ArrayRef<unsigned> after) {
+    if (role.trace->warps == 1)
+      return threadEvent(role, after);
+    unsigned issuer = issueEvent(role, after);
+    return isOfIssuers(channelOf(channel)) ? issuer : threadEvent(role, after);
+  }
+
   /// Something that the tensor core does in its own time, in order.
   unsigned productEvent(Role &role) {
-    return role.lastProduct = addEvent({threadEvent(role), role.lastProduct});
+    return role.lastProduct = addEvent({issueEvent(role), role.lastProduct});
   }
 
   /// Of all columns, or of those of a part of the buffer.
@@ -208,7 +226,7 @@ private:
   /// Bytes of a load arrived; with the last ones the slot is full.
   LogicalResult load(Role &role, Operation *op, Value channel, Value buffer,
                      int64_t slot) {
-    unsigned event = addEvent({threadEvent(role)});
+    unsigned event = addEvent({issueEvent(role)});
     use(buffer, slot, event, /*replaces=*/true);
     ChannelState &state = stateOf(channel);
     state.loads[slot].push_back(event);
@@ -236,9 +254,9 @@ private:
       int64_t phases = empty.phases.size();
       if (phases < event.round)
         return false;
-      threadEvent(role, event.round == 0
-                            ? ArrayRef<unsigned>()
-                            : ArrayRef(empty.phases[event.round - 1]));
+      waitEvent(role, event.op->getOperand(0),
+                event.round == 0 ? ArrayRef<unsigned>()
+                                 : ArrayRef(empty.phases[event.round - 1]));
       return true;
     }
     if (auto wait = dyn_cast<WaitOp>(event.op)) {
@@ -247,7 +265,8 @@ private:
       int64_t phases = full.phases.size();
       if (phases <= event.round)
         return false;
-      unsigned waited = threadEvent(role, full.phases[event.round]);
+      unsigned waited =
+          waitEvent(role, wait.getChannel(), full.phases[event.round]);
       state.waits[role.trace][event.slot].push_back(waited);
       return true;
     }
@@ -259,7 +278,7 @@ private:
   LogicalResult act(Role &role, const TraceEvent &event) {
     return TypeSwitch<Operation *, LogicalResult>(event.op)
         .Case([&](ExpectOp expect) {
-          threadEvent(role);
+          issueEvent(role);
           stateOf(expect.getChannel()).announced[event.slot] +=
               expect.getBytes();
           return success();
@@ -318,6 +337,8 @@ private:
           return success();
         })
         .Case([&](DrainOp) {
+          if (role.trace->warps > 1)
+            issueEvent(role, role.lastProduct);
           threadEvent(role, role.lastProduct);
           return success();
         })
@@ -408,8 +429,21 @@ FailureOr<ChannelRun> ChannelRun::create(KernelOp kernel) {
   for (int64_t tiles = 0; tiles <= 3; ++tiles)
     for (int64_t after : {0, 1, 3})
       if (after == 0 || hasItems)
-        scenarios.push_back({tiles, after, false});
-  for (Scenario scenario : scenarios)
+        scenarios.push_back({tiles, after});
+  // Scalars that differ: each of the kernel's against all the others.
+  unsigned scalars =
+      llvm::count_if(kernel.getBody().getArgumentTypes(),
+                     [](Type type) { return type.isIntOrIndex(); });
+  for (unsigned one = 0; scalars > 1 && one < scalars; ++one)
+    for (int64_t own : {0, 1, 3})
+      for (int64_t others : {0, 1, 3})
+        if (own != others) {
+          Scenario scenario{others};
+          scenario.scalars.assign(scalars, others);
+          scenario.scalars[one] = own;
+          scenarios.push_back(std::move(scenario));
+        }
+  for (Scenario &scenario : scenarios)
     for (bool condition : {false, true}) {
       scenario.condition = condition;
       SmallVector<RoleTrace> traces = traceRoles(kernel, scenario);

@@ -3,8 +3,9 @@
 // Executes the traces of all roles for several small launches: finds cyclic
 // waits, signals that come before an earlier one was waited for, and the order
 // in which buffers are used. "Before" means by signals and waits, whatever the
-// speed of the roles. Products and scale copies of one role complete in the
-// order of their issue (facts: docs/dialect-tcgen.md).
+// speed of the roles and of a role's warps, one of which issues. Products and
+// scale copies of one role complete in the order of their issue (facts:
+// docs/dialect-tcgen.md).
 //
 //===----------------------------------------------------------------------===//
 

@@ -27,6 +27,10 @@ public:
     result.role = role;
     result.group = group;
     result.warps = std::min<int64_t>(role.getWarps(), kGroupWarps);
+    size_t scalar = 0;
+    for (BlockArgument argument : kernel.getBody().getArguments())
+      if (argument.getType().isIntOrIndex() && scalar < scenario.scalars.size())
+        known[argument] = scenario.scalars[scalar++];
     kernel.walk([&](DimOp dim) { addExtent(dim); });
     for (Operation &op : kernel.getBody().front())
       if (!isa<RoleOp>(op))

@@ -23,6 +23,8 @@ struct Scenario {
   int64_t tilesAfter = 0;
   /// Value of conditions that depend on data.
   bool condition = false;
+  /// The kernel's integer arguments in their order; empty: `tiles` each.
+  llvm::SmallVector<int64_t> scalars = {};
 };
 
 /// One use of a channel or buffer: the operation and, of the channel it names,
