@@ -360,8 +360,10 @@ private:
   //===--- Channels and copies: ConvertFlamiaToNVVMChannels.cpp -----------===//
   End &end(Value channel, bool producer);
   Value barrier(int64_t offset, Value slot); ///< ptr<3>
-  void waitBarrier(Value barrier, Value parity);
-  Value advance(Value channel, bool producer);
+  bool waitsAgain(Operation *wait);
+  /// `wait` (may be null) is the operation that is lowered.
+  void waitBarrier(Value barrier, Value parity, Operation *wait = nullptr);
+  Value advance(Operation *op, Value channel, bool producer);
   void lowerDrained(tcgen::DrainedOp op);
   void arrive(mlir::Operation *op, Value barrier, tcgen::Agent agent);
   Value isFirstWarp();

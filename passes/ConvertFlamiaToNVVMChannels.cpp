@@ -70,7 +70,74 @@ Value KernelLowering::barrier(int64_t offset, Value slot) {
       Shared);
 }
 
-void KernelLowering::waitBarrier(Value barrier, Value parity) {
+bool lowering::writesTo(Operation *op, tcgen::Space space) {
+  if (auto write = dyn_cast<tcgen::WriteOp>(op))
+    return write.getBuffer().getType().getSpace() == space;
+  return isa<tcgen::WriteScalesOp>(op)  ? space == tcgen::Space::Smem
+         : isa<tcgen::FillScalesOp>(op) ? space == tcgen::Space::Tmem
+                                        : false;
+}
+
+/// Whether threads arrive at a barrier here.
+static bool byThreads(Operation *op) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<tcgen::PublishOp, tcgen::ReleaseOp>([](auto signal) {
+        return signal.getAgent() == tcgen::Agent::Threads;
+      })
+      .Default(false);
+}
+
+/// Whether threads, or engines they start, may access tensor memory or operands
+/// of products here, so that tcgen05.fence has a purpose.
+static bool usesTensorCore(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        bool uses = isa<tcgen::MmaOp, tcgen::CopyScalesOp, tcgen::DrainOp,
+                        tcgen::ReadMaxOp, tcgen::FillScalesOp>(inner);
+        if (auto read = dyn_cast<tcgen::ReadOp>(inner))
+          uses = read.getBuffer().getType().getSpace() == tcgen::Space::Tmem;
+        return uses || writesTo(inner, tcgen::Space::Tmem)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Signals of threads and of what they issued.
+static bool signals(Operation *op) {
+  return isa<tcgen::PublishOp, tcgen::ReleaseOp, tcgen::ExpectOp>(op);
+}
+
+static bool waits(Operation *op) {
+  return isa<tcgen::WaitOp, tcgen::AcquireOp, tcgen::DrainedOp>(op);
+}
+
+/// Whether all threads wait again before anything that the fence behind a wait
+/// is for. The fence of the later wait then does for both.
+bool KernelLowering::waitsAgain(Operation *wait) {
+  for (Operation *op = wait->getNextNode(); op; op = op->getNextNode()) {
+    if (waits(op))
+      return !channels[op->getOperand(0)].ofIssuers ||
+             isa<tcgen::DrainedOp>(op) || (role && role->warps == 1);
+    if (op->getNumRegions() > 0 || signals(op) || usesTensorCore(op))
+      return false;
+  }
+  return false;
+}
+
+/// Whether threads arrived at a barrier and have neither waited nor accessed
+/// tensor memory since: then nothing is left for a fence in front of `arrival`.
+static bool followsArrival(Operation *arrival) {
+  for (Operation *op = arrival->getPrevNode(); op; op = op->getPrevNode()) {
+    if (byThreads(op))
+      return true;
+    if (op->getNumRegions() > 0 || waits(op) || usesTensorCore(op))
+      return false;
+  }
+  return false;
+}
+
+void KernelLowering::waitBarrier(Value barrier, Value parity, Operation *wait) {
   // A loop in the control flow graph: nvvm.mbarrier.try_wait.parity would be
   // opaque assembly.
   auto loop = scf::WhileOp::create(e.b, e.loc, TypeRange{}, ValueRange{});
@@ -84,13 +151,13 @@ void KernelLowering::waitBarrier(Value barrier, Value parity) {
     e.b.createBlock(&loop.getAfter());
     scf::YieldOp::create(e.b, e.loc);
   }
-  if (tmemColumns > 0)
+  if (tmemColumns > 0 && !(wait && waitsAgain(wait)))
     NVVM::Tcgen05FenceOp::create(e.b, e.loc,
                                  NVVM::Tcgen05FenceKind::AFTER_THREAD_SYNC);
 }
 
 /// Waits for the next slot of this end and returns it as an index.
-Value KernelLowering::advance(Value channel, bool producer) {
+Value KernelLowering::advance(Operation *op, Value channel, bool producer) {
   const Channel &info = channels[channel];
   End &state = end(channel, producer);
   Value parities = e.op<LLVM::LoadOp>(e.i32(), state.parities, 4);
@@ -102,7 +169,7 @@ Value KernelLowering::advance(Value channel, bool producer) {
   }
   auto wait = [&] {
     waitBarrier(barrier(producer ? info.emptyOffset : info.fullOffset, index),
-                parity);
+                parity, op);
   };
   if (info.ofIssuers && (!role || role->warps > 1))
     e.ifThen(isFirstWarp(), wait);
@@ -129,7 +196,7 @@ void KernelLowering::lowerDrained(tcgen::DrainedOp op) {
   Value index = e.cIndex(0);
   if (state.slot)
     index = e.toIndex(e.toI64(e.op<LLVM::LoadOp>(e.i32(), state.slot, 4)));
-  waitBarrier(barrier(info.emptyOffset, index), parity);
+  waitBarrier(barrier(info.emptyOffset, index), parity, op);
 }
 
 /// Whether this is the warp that issues for its role.
@@ -166,14 +233,6 @@ void KernelLowering::issue(function_ref<void()> body) {
   lastIssue = cast<scf::IfOp>(*std::prev(here));
 }
 
-bool lowering::writesTo(Operation *op, tcgen::Space space) {
-  if (auto write = dyn_cast<tcgen::WriteOp>(op))
-    return write.getBuffer().getType().getSpace() == space;
-  return isa<tcgen::WriteScalesOp>(op)  ? space == tcgen::Space::Smem
-         : isa<tcgen::FillScalesOp>(op) ? space == tcgen::Space::Tmem
-                                        : false;
-}
-
 /// Looks back from `end`, or from the block's end, for what came last: true for
 /// a write to `space`, false for threads that arrived at a barrier, none for
 /// neither.
@@ -181,13 +240,7 @@ static std::optional<bool> lastWasWrite(Block *block, Operation *end,
                                         tcgen::Space space) {
   for (Operation *op = end ? end->getPrevNode() : &block->back(); op;
        op = op->getPrevNode()) {
-    bool arrives =
-        llvm::TypeSwitch<Operation *, bool>(op)
-            .Case<tcgen::PublishOp, tcgen::ReleaseOp>([](auto signal) {
-              return signal.getAgent() == tcgen::Agent::Threads;
-            })
-            .Default(false);
-    if (arrives)
+    if (byThreads(op))
       return false;
     if (writesTo(op, space))
       return true;
@@ -235,12 +288,13 @@ void KernelLowering::arrive(Operation *op, Value barrier, tcgen::Agent agent) {
         e.b, e.loc, NVVM::ProxyKind::async_shared,
         NVVM::SharedSpaceAttr::get(e.b.getContext(),
                                    NVVM::SharedSpace::shared_cta));
-  if (tmemColumns > 0)
+  if (tmemColumns > 0 && !followsArrival(op))
     NVVM::Tcgen05FenceOp::create(e.b, e.loc,
                                  NVVM::Tcgen05FenceKind::BEFORE_THREAD_SYNC);
-  // One arrival a warp, after all its lanes.
+  // One arrival a warp, after all its lanes. An election would be made anew
+  // each time; what issues tcgen05 and TMA needs one, an arrival does not.
   NVVM::SyncWarpOp::create(e.b, e.loc, e.c32(-1));
-  e.ifThen(e.op<NVVM::ElectSyncOp>(e.i1(), Value()), [&] {
+  e.ifThen(e.cmp(arith::CmpIPredicate::eq, lane, e.c32(0)), [&] {
     NVVM::MBarrierArriveOp::create(e.b, e.loc, Type(e.i64()), barrier, Value());
   });
 }

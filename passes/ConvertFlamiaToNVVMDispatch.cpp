@@ -81,11 +81,11 @@ LogicalResult KernelLowering::dispatch(Operation *op) {
       })
       .Case([&](DrainedOp o) { return lowerDrained(o), success(); })
       .Case([&](AcquireOp o) {
-        set(o.getSlot(), advance(o.getChannel(), /*producer=*/true));
+        set(o.getSlot(), advance(o, o.getChannel(), /*producer=*/true));
         return success();
       })
       .Case([&](WaitOp o) {
-        set(o.getSlot(), advance(o.getChannel(), /*producer=*/false));
+        set(o.getSlot(), advance(o, o.getChannel(), /*producer=*/false));
         return success();
       })
       .Case([&](ExpectOp o) { return lowerExpect(o), success(); })

@@ -132,12 +132,13 @@ flamia.kernel @convert_math(%x: memref<?x2xf32>) parameters {} grid(1) {
 // CHECK: nvvm.tcgen05.wait <load>
 // CHECK-NOT: bitcast
 // CHECK: llvm.inline_asm has_side_effects "", "=r,
-// Release by threads: one arrival a warp.
+// Release by threads: one arrival a warp, by its first lane.
 // CHECK: nvvm.tcgen05.fence <before>
 // CHECK-NEXT: %[[MASK:.*]] = arith.constant -1 : i32
 // CHECK-NEXT: nvvm.bar.warp.sync %[[MASK]] : i32
-// CHECK-NEXT: %[[LEADER:.*]] = nvvm.elect.sync -> i1
-// CHECK-NEXT: scf.if %[[LEADER]]
+// CHECK-NEXT: %[[ZERO:.*]] = arith.constant 0 : i32
+// CHECK-NEXT: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %[[ZERO]] : i32
+// CHECK-NEXT: scf.if %[[FIRST]]
 // CHECK-NEXT: nvvm.mbarrier.arrive
 // Loads, by the lane that is elected once: the ragged map's five coordinates for a rank 3 tensor.
 // CHECK: nvvm.elect.sync
