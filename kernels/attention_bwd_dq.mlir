@@ -48,7 +48,7 @@ flamia.kernel @attention_bwd_dq(
     %dq: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"],
                 flamia.depends = {q_data = "<=", q_fp4 = "<=", do_data = "<=", k_data = "<= if causal", k_fp4 = "<= if causal", v_data = "<= if causal"}})
     parameters {head_dim = [128, 64], causal = [true, false], format = ["mxfp8", "nvfp4"]}
-    grid(work[0], q_data[1]) attributes {flamia.exp2_emulation = {sm_100a = "1/4"}} {
+    grid(work[0], k_data[1]) attributes {flamia.exp2_emulation = {sm_100a = "1/4"}} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
@@ -65,24 +65,19 @@ flamia.kernel @attention_bwd_dq(
   %nvfp4 = flamia.param "format" is "nvfp4" : i1
   %c = arith.select %nvfp4, %c4, %c8 : f32
   %cs = flamia.full %c : !scores
+  %softmax_scales = flamia.full %softmax_scale : !out
 
   %causal = flamia.param "causal" : i1
-  %head = flamia.program_id y
+  %kv_head = flamia.program_id y
   %begin, %end, %tile, %scale_base = flamia.work_item %work : memref<?x4xi32>
   %heads = flamia.dim %q_data[1] : !data
   %kv_heads = flamia.dim %k_data[1] : !data
   %group = arith.divui %heads, %kv_heads : index
-  %kv_head = arith.divui %head, %group : index
+  %first_head = arith.muli %kv_head, %group : index
 
   %q_offset = arith.muli %tile, %c128 : index
   %q_row = arith.addi %begin, %q_offset : index
   %q_tile = arith.addi %scale_base, %tile : index
-  %q = flamia.load_scaled %q_data[%q_row, %head, %c0], %q_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
-  %q4 = flamia.load_scaled %q_fp4[%q_row, %head, %c0], %q_fp4_scale[%q_tile, %head] limit %end along cols : !data4, !scale4 -> !local4
-  %do8 = flamia.load_scaled %do_data[%q_row, %head, %c0], %do_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
-  %m_row = flamia.load %m[%q_row, %head] limit %end : !vector -> !row
-  %d_row = flamia.load %d_past[%q_row, %head] limit %end : !vector -> !row
-  %bias = arith.subf %eight, %m_row : !row
 
   // The forward's tiles, masks and order.
   %length = arith.subi %end, %begin : index
@@ -92,41 +87,50 @@ flamia.kernel @attention_bwd_dq(
   %last_tile = arith.subi %tiles, %c1 : index
   %last_key = arith.select %causal, %q_row, %end : index
 
-  %sum = scf.for %n = %c0 to %tiles step %c1 iter_args(%acc0 = %no_out) -> (!out) {
-    %j = arith.subi %last_tile, %n : index
-    %k_offset = arith.muli %j, %c128 : index
-    %k_row = arith.addi %begin, %k_offset : index
-    %k_tile = arith.addi %scale_base, %j : index
-    %k = flamia.load_scaled %k_data[%k_row, %kv_head, %c0], %k_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !local
-    %v = flamia.load_scaled %v_data[%k_row, %kv_head, %c0], %v_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !block
-    %kT = flamia.transpose %k : !local -> !localT
-    %vT = flamia.transpose %v : !block -> !blockT
+  scf.for %g = %c0 to %group step %c1 {
+    %head = arith.addi %first_head, %g : index
+    %q = flamia.load_scaled %q_data[%q_row, %head, %c0], %q_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
+    %q4 = flamia.load_scaled %q_fp4[%q_row, %head, %c0], %q_fp4_scale[%q_tile, %head] limit %end along cols : !data4, !scale4 -> !local4
+    %do8 = flamia.load_scaled %do_data[%q_row, %head, %c0], %do_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
+    %m_row = flamia.load %m[%q_row, %head] limit %end : !vector -> !row
+    %d_row = flamia.load %d_past[%q_row, %head] limit %end : !vector -> !row
+    %bias = arith.subf %eight, %m_row : !row
 
-    %s8 = flamia.dot %q, %kT, %no_scores : !local, !localT -> !scores
-    %k4 = flamia.load_scaled %k_fp4[%k_row, %kv_head, %c0], %k_fp4_scale[%k_tile, %kv_head] limit %end along cols : !data4, !scale4 -> !local4
-    %k4T = flamia.transpose %k4 : !local4 -> !local4T
-    %s4 = flamia.dot %q4, %k4T, %no_scores : !local4, !local4T -> !scores
-    %s = arith.select %nvfp4, %s4, %s8 : !scores
-    %biases = flamia.broadcast %bias : !row -> !scores
-    %x = math.fma %s, %cs, %biases : !scores
-    %x_seen = flamia.mask %x rows %last_key cols %k_row causal limit %end : !scores
-    %p256 = math.exp2 %x_seen : !scores
-    %p = arith.mulf %p256, %units : !scores
+    %sum = scf.for %n = %c0 to %tiles step %c1 iter_args(%acc0 = %no_out) -> (!out) {
+      %j = arith.subi %last_tile, %n : index
+      %k_offset = arith.muli %j, %c128 : index
+      %k_row = arith.addi %begin, %k_offset : index
+      %k_tile = arith.addi %scale_base, %j : index
+      %k = flamia.load_scaled %k_data[%k_row, %kv_head, %c0], %k_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !local
+      %v = flamia.load_scaled %v_data[%k_row, %kv_head, %c0], %v_scale[%k_tile, %kv_head] limit %end along cols : !data, !scale -> !block
+      %kT = flamia.transpose %k : !local -> !localT
+      %vT = flamia.transpose %v : !block -> !blockT
 
-    %dp = flamia.dot %do8, %vT, %no_scores : !local, !blockT -> !scores
-    %ds = flamia.broadcast %d_row : !row -> !scores
-    %t = arith.subf %dp, %ds : !scores
-    %g = arith.mulf %p, %t : !scores
-    %g_seen = flamia.mask %g rows %last_key cols %k_row causal limit %end zero : !scores
-    %g8 = flamia.quantize %g_seen : !scores -> !gradients
-    %acc1 = flamia.dot %g8, %k, %acc0 : !gradients, !local -> !out
-    scf.yield %acc1 : !out
+      %s8 = flamia.dot %q, %kT, %no_scores : !local, !localT -> !scores
+      %k4 = flamia.load_scaled %k_fp4[%k_row, %kv_head, %c0], %k_fp4_scale[%k_tile, %kv_head] limit %end along cols : !data4, !scale4 -> !local4
+      %k4T = flamia.transpose %k4 : !local4 -> !local4T
+      %s4 = flamia.dot %q4, %k4T, %no_scores : !local4, !local4T -> !scores
+      %s = arith.select %nvfp4, %s4, %s8 : !scores
+      %biases = flamia.broadcast %bias : !row -> !scores
+      %x = math.fma %s, %cs, %biases : !scores
+      %x_seen = flamia.mask %x rows %last_key cols %k_row causal limit %end : !scores
+      %p256 = math.exp2 %x_seen : !scores
+      %p = arith.mulf %p256, %units : !scores
+
+      %dp = flamia.dot %do8, %vT, %no_scores : !local, !blockT -> !scores
+      %ds = flamia.broadcast %d_row : !row -> !scores
+      %t = arith.subf %dp, %ds : !scores
+      %gradient = arith.mulf %p, %t : !scores
+      %gradient_seen = flamia.mask %gradient rows %last_key cols %k_row causal limit %end zero : !scores
+      %g8 = flamia.quantize %gradient_seen : !scores -> !gradients
+      %acc1 = flamia.dot %g8, %k, %acc0 : !gradients, !local -> !out
+      scf.yield %acc1 : !out
+    }
+
+    %plain = flamia.hadamard %sum inverse : !out
+    %scaled = arith.mulf %plain, %softmax_scales : !out
+    %dq_bf16 = arith.truncf %scaled : !out to tensor<128x?xbf16>
+    flamia.store %dq_bf16, %dq[%q_row, %head, %c0] limit %end : tensor<128x?xbf16>, !bf16
   }
-
-  %softmax_scales = flamia.full %softmax_scale : !out
-  %plain = flamia.hadamard %sum inverse : !out
-  %scaled = arith.mulf %plain, %softmax_scales : !out
-  %dq_bf16 = arith.truncf %scaled : !out to tensor<128x?xbf16>
-  flamia.store %dq_bf16, %dq[%q_row, %head, %c0] limit %end : tensor<128x?xbf16>, !bf16
   flamia.return
 }

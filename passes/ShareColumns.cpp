@@ -62,9 +62,7 @@ public:
     bool sharesLoop = false;
     int64_t work[kGroups] = {};
     for (Component &component : components) {
-      bool inLoop = llvm::any_of(component.ops, [](Operation *op) {
-        return op->getParentOfType<scf::ForOp>() != nullptr;
-      });
+      bool inLoop = llvm::any_of(component.ops, isInInnermostLoop);
       if (!component.whole) {
         sharesLoop |= inLoop;
         continue;
@@ -106,6 +104,16 @@ private:
   //===--------------------------------------------------------------------===//
   // What can be shared
   //===--------------------------------------------------------------------===//
+
+  /// Whether the operation runs as often as anything: loops around other loops
+  /// are run through seldom.
+  static bool isInInnermostLoop(Operation *op) {
+    auto loop = op->getParentOfType<scf::ForOp>();
+    return loop &&
+           !loop.getBody()
+                ->walk([](scf::ForOp) { return WalkResult::interrupt(); })
+                .wasInterrupted();
+  }
 
   /// Whether a warpgroup can do the operation on its columns alone.
   static bool canHalve(Operation *op) {

@@ -84,6 +84,22 @@ struct Buffer {
 };
 } // namespace
 
+bool isOverKvHeads(const runtime::LaunchRecord &record) {
+  const runtime::GridExtent &y = record.grid[1];
+  if (!y.fromArgument)
+    return false;
+  const std::vector<std::string> &names = record.arguments[y.argument].dimNames;
+  return y.dim < names.size() && names[y.dim] == "kv_heads";
+}
+
+bool hasRowsOfKeys(const runtime::LaunchRecord &record) {
+  return isOverKvHeads(record) &&
+         none_of(record.arguments, [](const runtime::RecordArgument &a) {
+           return a.isTensor && a.access != runtime::Access::Read &&
+                  is_contained(a.dimNames, "heads");
+         });
+}
+
 Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
                                        unsigned tiles, unsigned heads) {
   Expected<std::unique_ptr<sim::Module>> module =
@@ -168,15 +184,7 @@ Expected<ProfiledLaunch> profileRecord(const runtime::LaunchRecord &record,
         StringRef(launched.errors.front().render()).trim());
   result.profile = std::move(launched.profile);
   result.stats = std::move(launched.stats);
-  // Kernels over kv heads do a row for all query heads of a group.
-  bool overKeys = record.grid[1].fromArgument;
-  if (overKeys) {
-    const runtime::GridExtent &y = record.grid[1];
-    const std::vector<std::string> &names =
-        record.arguments[y.argument].dimNames;
-    overKeys = y.dim < names.size() && names[y.dim] == "kv_heads";
-  }
-  result.rows = double(tiles) * (overKeys ? 1 : heads);
+  result.rows = double(tiles) * (hasRowsOfKeys(record) ? 1 : heads);
   if (result.stats.macs)
     result.tiles = heads * (isCausal(record) ? tiles * (tiles + 1) / 2.0
                                              : double(tiles) * tiles);

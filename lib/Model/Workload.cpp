@@ -55,15 +55,6 @@ double bf16Seconds(const Workload &w, const Machine &machine) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Does a CTA work for a kv head, and so for all query heads of its group?
-static bool overKvHeads(const runtime::LaunchRecord &record) {
-  const runtime::GridExtent &y = record.grid[1];
-  if (!y.fromArgument)
-    return false;
-  const std::vector<std::string> &names = record.arguments[y.argument].dimNames;
-  return y.dim < names.size() && names[y.dim] == "kv_heads";
-}
-
 llvm::Expected<std::vector<WorkloadKernel>>
 loadKernels(llvm::ArrayRef<runtime::LaunchRecord> records, bool backward,
             int64_t group, const Tools &tools, const Machine &machine) {
@@ -97,7 +88,7 @@ loadKernels(llvm::ArrayRef<runtime::LaunchRecord> records, bool backward,
       return llvm::createStringError("no kernel '" + llvm::Twine(name) +
                                      "' for " + machine.arch);
     bool grouped =
-        overKvHeads(*found) && StringRef(name) == "attention_bwd_dkdv";
+        isOverKvHeads(*found) && StringRef(name) != "attention_bwd_prep_keys";
     llvm::Expected<KernelModel> model =
         modelRecord(*found, tools, machine, grouped ? unsigned(group) : 1);
     if (!model)
@@ -141,8 +132,8 @@ static KernelTime streamingTime(const WorkloadKernel &k, const Workload &w,
   // a tile of Q, one of K and one of V, however they are spread over CTAs.
   double heads = k.record.kernel == "quantize_qkv"
                      ? double(w.heads + 2 * w.kvHeads) / 3
-                 : overKvHeads(k.record) ? double(w.kvHeads)
-                                         : double(w.heads);
+                 : isOverKvHeads(k.record) ? double(w.kvHeads)
+                                           : double(w.heads);
   double rows = scaleTiles(w) * heads;
   double clock = machine.clockGHz * 1e9;
   // As many CTAs an SM as shared memory and threads allow, at most 8.
@@ -168,9 +159,7 @@ static KernelTime attentionTime(const WorkloadKernel &k, const Workload &w,
   time.kernel = k.record.kernel;
   time.limit = k.model.bottleneck();
   time.tileCycles = k.model.tileCycles();
-  bool keys = overKvHeads(k.record);
-  double group = keys ? double(w.heads) / double(w.kvHeads) : 1;
-  int64_t ctaHeads = keys ? w.kvHeads : w.heads;
+  bool keys = hasRowsOfKeys(k.record);
   // A row costs at least what it does in the published forwards.
   double floor = calibratedLaw().rowForward;
   double row = std::max(k.model.rowCycles(), floor);
@@ -180,10 +169,11 @@ static KernelTime attentionTime(const WorkloadKernel &k, const Workload &w,
   for (int64_t n : w.lengths)
     offsets.push_back(offsets.back() + n);
   schedule::WorkList list = schedule::buildWorkList(offsets, w.causal);
-  // Rows of several heads in a CTA.
+  // Rows of several query heads in a CTA, and the CTAs of an item.
   int64_t rows = std::max<int64_t>(1, std::llround(k.model.rowsPerCta));
-  ctaHeads = (ctaHeads + rows - 1) / rows;
-  group *= double(rows);
+  bool isGrouped = isOverKvHeads(k.record);
+  int64_t ctaHeads = isGrouped ? w.kvHeads : (w.heads + rows - 1) / rows;
+  double group = isGrouped ? double(w.heads) / double(w.kvHeads) : double(rows);
   row *= double(rows);
   rowOverlapped *= double(rows);
   std::vector<double> ctas, overlapped;

@@ -43,6 +43,8 @@ machine code) and models their cycles (docs/model.md). Nothing is measured.
   --machine=NAME    B200, B300, GB200 or GB300 instead of what the architecture
                     says
   --waits=N         name the N longest waits of every role in the replay
+  --group=N         query heads of a kv head (1 where it is not given), for
+                    records of kernels whose CTAs work for a kv head
   --json=F          write the figures as JSON
   --svg=F           draw the units of a tile by role
   --workloads=F, --kernels=DIR
@@ -61,7 +63,7 @@ struct Options {
   std::vector<std::string> records;
   std::vector<Launch> launches;
   std::string ptx, cubin, arch, machine, json, svg, workloads, kernels;
-  unsigned waits = 0;
+  unsigned waits = 0, group = 1;
   bool calibration = false, help = false, version = false;
 };
 } // namespace
@@ -98,14 +100,19 @@ static Error parse(ArrayRef<const char *> arguments, Options &o) {
                         : name == "workloads" ? &o.workloads
                         : name == "kernels"   ? &o.kernels
                                               : nullptr;
-    if (!text && name != "launch" && name != "waits")
+    unsigned *number = name == "waits"   ? &o.waits
+                       : name == "group" ? &o.group
+                                         : nullptr;
+    if (!text && !number && name != "launch")
       return createStringError("unknown option '" + word + "'");
     if (value.empty())
       return createStringError("option '--" + name + "' needs a value");
-    if (name == "waits") {
-      if (value.getAsInteger(10, o.waits) || o.waits < 1 || o.waits > 1000)
-        return createStringError("--waits is '" + value +
-                                 "', expected an integer from 1 to 1000");
+    if (number) {
+      unsigned most = name == "waits" ? 1000 : 64;
+      if (value.getAsInteger(10, *number) || *number < 1 || *number > most)
+        return createStringError("--" + name + " is '" + value +
+                                 "', expected an integer from 1 to " +
+                                 Twine(most));
       continue;
     }
     if (text) {
@@ -295,7 +302,9 @@ int main(int argc, char **argv) {
     Expected<const Machine *> machine = chooseMachine(o, record->arch);
     if (!machine)
       return fail(toString(machine.takeError()));
-    if (Error error = add(modelRecord(*record, *tools, **machine), **machine))
+    unsigned group = isOverKvHeads(*record) ? o.group : 1;
+    if (Error error =
+            add(modelRecord(*record, *tools, **machine, group), **machine))
       return fail(path + ": " + toString(std::move(error)));
   }
   std::vector<OutputFile> files;

@@ -49,10 +49,17 @@ struct KernelModel {
   std::string bottleneck() const;
 };
 
+/// Does a CTA work for a kv head, and so for all query heads of its group?
+bool isOverKvHeads(const runtime::LaunchRecord &record);
+
+/// Is a row of tiles that of 128 keys, over all query heads of the group? Such
+/// kernels are over kv heads and write nothing for query heads.
+bool hasRowsOfKeys(const runtime::LaunchRecord &record);
+
 /// Runs the kernel on one document of `tiles` tiles of 128 tokens, one kv head
 /// and `heads` query heads: the arguments follow from the record's names and
 /// shapes (tensors of small random values, a work list for what looks like
-/// one). Rows are those of the kv head.
+/// one). Rows are those of the query heads, or of keys (hasRowsOfKeys).
 llvm::Expected<ProfiledLaunch>
 profileRecord(const runtime::LaunchRecord &record, unsigned tiles,
               unsigned heads = 1);
