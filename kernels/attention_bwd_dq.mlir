@@ -1,5 +1,6 @@
 // Microscaled attention, backward: dQ. One work item is a tile of 128 queries of one
-// document and head; key tiles go from the diagonal downwards, as in the forward. All
+// document, for the query heads of a kv head one after the other (or for a part of them, as
+// the launch chooses); key tiles go from the diagonal downwards, as in the forward. All
 // values are logical: exponents that a token's scale holds are folded by the compiler, into
 // the arguments that say `flamia.folded`. With nvfp4 the scores come from E2M1 operands as
 // in the forward, dQ from K's E4M3 copy. Shapes: README.md. Numerics: docs/numerics.md.
@@ -48,7 +49,7 @@ flamia.kernel @attention_bwd_dq(
     %dq: !bf16 {flamia.dims = ["tokens", "heads", "head_dim"],
                 flamia.depends = {q_data = "<=", q_fp4 = "<=", do_data = "<=", k_data = "<= if causal", k_fp4 = "<= if causal", v_data = "<= if causal"}})
     parameters {head_dim = [128, 64], causal = [true, false], format = ["mxfp8", "nvfp4"]}
-    grid(work[0], k_data[1]) attributes {flamia.exp2_emulation = {sm_100a = "1/4"}} {
+    grid(work[0], k_data[1], any) attributes {flamia.exp2_emulation = {sm_100a = "1/4"}} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c128 = arith.constant 128 : index
@@ -87,7 +88,15 @@ flamia.kernel @attention_bwd_dq(
   %last_tile = arith.subi %tiles, %c1 : index
   %last_key = arith.select %causal, %q_row, %end : index
 
-  scf.for %g = %c0 to %group step %c1 {
+  // The query heads of the group, or this CTA's part of them: a head's operands come, and
+  // its scores are made, while the last one's dQ is stored.
+  %part = flamia.program_id z
+  %parts = flamia.num_programs z
+  %part_heads = arith.ceildivui %group, %parts : index
+  %part_first = arith.muli %part, %part_heads : index
+  %part_end = arith.addi %part_first, %part_heads : index
+  %part_last = arith.minui %part_end, %group : index
+  scf.for %g = %part_first to %part_last step %c1 {
     %head = arith.addi %first_head, %g : index
     %q = flamia.load_scaled %q_data[%q_row, %head, %c0], %q_scale[%q_tile, %head] limit %end along cols : !data, !scale -> !local
     %q4 = flamia.load_scaled %q_fp4[%q_row, %head, %c0], %q_fp4_scale[%q_tile, %head] limit %end along cols : !data4, !scale4 -> !local4

@@ -256,6 +256,7 @@ private:
   void emitProgram();
   Value lastTile(llvm::ArrayRef<Value> workItem);
   void lowerProgramId(ProgramIdOp op);
+  void lowerNumPrograms(NumProgramsOp op);
   Value programId(GridAxis axis); ///< i32
   void lowerWorkItem(WorkItemOp op);
 

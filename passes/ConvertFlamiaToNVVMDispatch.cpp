@@ -131,6 +131,7 @@ LogicalResult KernelLowering::dispatch(Operation *op) {
       .Case([&](StoreScalesOp o) { return lowerStoreScales(o); })
       .Case([&](DimOp o) { return lowerDim(o), success(); })
       .Case([&](ProgramIdOp o) { return lowerProgramId(o), success(); })
+      .Case([&](NumProgramsOp o) { return lowerNumPrograms(o), success(); })
       .Case([&](WorkItemOp o) { return lowerWorkItem(o), success(); })
       .Case([&](FullOp o) { return lowerFull(o), success(); })
       .Case([&](BroadcastOp o) { return lowerBroadcast(o); })

@@ -328,7 +328,7 @@ void KernelLowering::emitProgram() {
     return;
   Value item = programId(GridAxis::X);
   auto terms = kernel.getGrid();
-  groupsY = terms.size() == 2 && isa<ArrayAttr>(terms[1]);
+  groupsY = terms.size() >= 2 && isa<ArrayAttr>(terms[1]);
   if (groupsY) {
     auto term = cast<ArrayAttr>(terms[1]);
     Value extent = e.trunc32(
@@ -355,6 +355,11 @@ void KernelLowering::emitProgram() {
 
 void KernelLowering::lowerProgramId(ProgramIdOp op) {
   set(op.getResult(), e.toIndex(e.toI64(programId(op.getAxis()))));
+}
+
+void KernelLowering::lowerNumPrograms(NumProgramsOp op) {
+  // Only the extent along z can be left to the launch.
+  set(op.getResult(), e.toIndex(e.toI64(e.op<NVVM::GridDimZOp>(e.i32()))));
 }
 
 Value KernelLowering::programId(GridAxis axis) {

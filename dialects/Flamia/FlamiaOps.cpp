@@ -169,6 +169,16 @@ static LogicalResult verifyScales(Operation *op, StringRef name, Value scales,
 // Launch geometry
 //===----------------------------------------------------------------------===//
 
+LogicalResult NumProgramsOp::verify() {
+  auto kernel = (*this)->getParentOfType<KernelOp>();
+  auto axis = static_cast<unsigned>(getAxis());
+  if (kernel && (axis >= kernel.getGrid().size() ||
+                 !isa<UnitAttr>(kernel.getGrid()[axis])))
+    return emitOpError("expected the kernel's grid to say any along axis ")
+           << stringifyGridAxis(getAxis());
+  return success();
+}
+
 LogicalResult DimOp::verify() {
   auto memref = cast<MemRefType>(getSource().getType());
   if (int64_t(getDimension()) < 0 ||

@@ -48,8 +48,10 @@ def KernelOp : Flamia_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface,
       all values that `flamia-specialize` (`flamiac -D name=value`) may bind.
     - `grid(TERM, TERM, TERM)`: a TERM is an integer, `ARG[DIM]` or
       `ARG[DIM] ceildiv TILE`, evaluated at launch. One CTA runs one work item. A kernel with a
-      work list and two terms, the second of an argument, may be launched with its y axis in
-      groups (docs/launch-record.md): the order of CTAs changes, `program_id` does not.
+      work list, whose second term is of an argument, may be launched with its y axis in
+      groups (docs/launch-record.md): the order of CTAs changes, `program_id` does not. The third
+      term may be `any`: the launch chooses how many CTAs share what is left of the work,
+      and the kernel divides it by `flamia.num_programs z`.
     - argument attribute `flamia.dims = ["tokens", "heads", "head_dim"]` names the
       dimensions; a name equal to a parameter binds the extent, equal names must have
       equal extents at launch.
@@ -153,6 +155,24 @@ def ProgramIdOp : Flamia_Op<"program_id", [Pure]> {
   let arguments = (ins Flamia_GridAxis:$axis);
   let results = (outs Index:$result);
   let assemblyFormat = "$axis attr-dict";
+}
+
+def NumProgramsOp : Flamia_Op<"num_programs", [Pure]> {
+  let summary = "how many work items share the work along a grid axis that is left to the launch";
+  let description = [{
+    Results must not depend on it. Example, in a kernel with `grid(work[0], k[1], any)`:
+
+    ```mlir
+    %part = flamia.program_id z
+    %parts = flamia.num_programs z
+    %size = arith.ceildivui %heads, %parts : index
+    %first = arith.muli %part, %size : index
+    ```
+  }];
+  let arguments = (ins Flamia_GridAxis:$axis);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$axis attr-dict";
+  let hasVerifier = 1;
 }
 
 def DimOp : Flamia_Op<"dim", [Pure]> {

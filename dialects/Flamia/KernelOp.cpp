@@ -28,7 +28,7 @@ void KernelOp::getAsmBlockArgumentNames(Region &region,
     setNameFn(arg, cast<StringAttr>(name).getValue());
 }
 
-/// One grid term: an integer, or the array [name, dim, tile].
+/// One grid term: an integer, the array [name, dim, tile], or a unit for `any`.
 static ParseResult parseGridTerm(OpAsmParser &parser,
                                  SmallVectorImpl<Attribute> &terms) {
   Builder &builder = parser.getBuilder();
@@ -40,8 +40,15 @@ static ParseResult parseGridTerm(OpAsmParser &parser,
   }
   std::string name;
   int64_t dim = 0, tile = 1;
-  if (parser.parseKeywordOrString(&name) || parser.parseLSquare() ||
-      parser.parseInteger(dim) || parser.parseRSquare())
+  if (parser.parseKeywordOrString(&name))
+    return failure();
+  bool hasDim = succeeded(parser.parseOptionalLSquare());
+  if (!hasDim && name == "any") {
+    terms.push_back(builder.getUnitAttr());
+    return success();
+  }
+  if ((!hasDim && parser.parseLSquare()) || parser.parseInteger(dim) ||
+      parser.parseRSquare())
     return failure();
   if (succeeded(parser.parseOptionalKeyword("ceildiv")) &&
       parser.parseInteger(tile))
@@ -116,6 +123,10 @@ void KernelOp::print(OpAsmPrinter &printer) {
       printer << value.getInt();
       return;
     }
+    if (isa<UnitAttr>(term)) {
+      printer << "any";
+      return;
+    }
     auto parts = cast<ArrayAttr>(term);
     printer << cast<StringAttr>(parts[0]).getValue() << '['
             << cast<IntegerAttr>(parts[1]).getInt() << ']';
@@ -170,11 +181,18 @@ static LogicalResult verifyGrid(KernelOp kernel) {
                << value.getInt();
       continue;
     }
+    if (isa<UnitAttr>(term)) {
+      if (axis != 2)
+        return kernel.emitOpError("expected an extent along grid axis ")
+               << axis << ", but got any: only that of axis 2 can be left to "
+               << "the launch";
+      continue;
+    }
     auto parts = dyn_cast<ArrayAttr>(term);
     if (!parts || parts.size() != 3 || !isa<StringAttr>(parts[0]) ||
         !isa<IntegerAttr>(parts[1]) || !isa<IntegerAttr>(parts[2]))
-      return kernel.emitOpError("expected grid term to be an integer or "
-                                "[argument, dimension, tile], but got ")
+      return kernel.emitOpError("expected grid term to be an integer, "
+                                "[argument, dimension, tile] or any, but got ")
              << term;
     StringRef name = cast<StringAttr>(parts[0]).getValue();
     int64_t dim = cast<IntegerAttr>(parts[1]).getInt();

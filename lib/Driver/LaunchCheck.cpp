@@ -57,7 +57,7 @@ bool isParameter(Attribute attr) {
 }
 
 bool isGridTerm(Attribute attr) {
-  if (isInteger(attr))
+  if (isInteger(attr) || isa<UnitAttr>(attr))
     return true;
   auto parts = dyn_cast<ArrayAttr>(attr);
   return parts && parts.size() == 3 && isString(parts[0]) &&
@@ -82,8 +82,8 @@ llvm::Error driver::checkLaunch(Attribute attr) {
                            "{scalar} or {tensormap, box_rows, span_bytes}");
   auto grid = dyn_cast_or_null<ArrayAttr>(launch.get("grid"));
   if (!isList(grid, isGridTerm) || grid.size() > 3)
-    return fault("grid", "at most 3 of an integer or [argument, dimension, "
-                         "tile]");
+    return fault("grid", "at most 3 of an integer, [argument, dimension, tile] "
+                         "or unit");
   if (!isa_and_nonnull<DictionaryAttr>(launch.get("parameters")))
     return fault("parameters", "a dictionary");
   for (StringRef member : {"threads", "dynamic_smem", "tmem_columns"})

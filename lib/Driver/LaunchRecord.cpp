@@ -38,10 +38,14 @@ static void writeCondition(llvm::json::OStream &json, ArrayAttr condition) {
   });
 }
 
-/// One grid extent: an integer, or [name, dim, tile].
+/// One grid extent: an integer, [name, dim, tile], or left to the launch.
 static void writeGridTerm(llvm::json::OStream &json, Attribute term) {
   if (auto value = dyn_cast<IntegerAttr>(term)) {
     json.value(value.getInt());
+    return;
+  }
+  if (isa<UnitAttr>(term)) {
+    json.value("any");
     return;
   }
   auto parts = cast<ArrayAttr>(term);

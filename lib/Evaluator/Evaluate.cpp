@@ -84,6 +84,10 @@ evaluator::gridOf(KernelOp kernel, const Arguments &arguments) {
       grid.push_back(extent.getInt());
       continue;
     }
+    if (isa<UnitAttr>(term)) {
+      grid.push_back(1);
+      continue;
+    }
     auto parts = cast<ArrayAttr>(term);
     StringRef name = cast<StringAttr>(parts[0]).getValue();
     int64_t dim = cast<IntegerAttr>(parts[1]).getInt();

@@ -94,7 +94,17 @@ loadKernels(llvm::ArrayRef<runtime::LaunchRecord> records, bool backward,
     if (!model)
       return llvm::createStringError(llvm::Twine(name) + ": " +
                                      llvm::toString(model.takeError()));
-    kernels.push_back({*found, std::move(*model)});
+    WorkloadKernel kernel{*found, std::move(*model)};
+    if (grouped && group > 1 && found->grid[2].isAny) {
+      // A row of one head: r1 = cta + row. Of a group's: rg = cta / g + row.
+      llvm::Expected<KernelModel> one = modelRecord(*found, tools, machine);
+      if (!one)
+        return one.takeError();
+      double g = kernel.model.rowsPerCta;
+      kernel.ctaCycles = std::max(
+          0.0, (one->rowCycles() - kernel.model.rowCycles()) * g / (g - 1));
+    }
+    kernels.push_back(std::move(kernel));
   }
   return kernels;
 }
@@ -160,31 +170,40 @@ static KernelTime attentionTime(const WorkloadKernel &k, const Workload &w,
   time.limit = k.model.bottleneck();
   time.tileCycles = k.model.tileCycles();
   bool keys = hasRowsOfKeys(k.record);
-  // A row costs at least what it does in the published forwards.
-  double floor = calibratedLaw().rowForward;
-  double row = std::max(k.model.rowCycles(), floor);
-  double rowOverlapped = std::max(k.model.rowUnits, floor);
   // The work list's order: longest first; all items of a head, then the next.
   std::vector<int64_t> offsets = {0};
   for (int64_t n : w.lengths)
     offsets.push_back(offsets.back() + n);
   schedule::WorkList list = schedule::buildWorkList(offsets, w.causal);
-  // Rows of several query heads in a CTA, and the CTAs of an item.
-  int64_t rows = std::max<int64_t>(1, std::llround(k.model.rowsPerCta));
+  // What an item takes of CTAs, and a CTA of query heads and rows.
   bool isGrouped = isOverKvHeads(k.record);
-  int64_t ctaHeads = isGrouped ? w.kvHeads : (w.heads + rows - 1) / rows;
-  double group = isGrouped ? double(w.heads) / double(w.kvHeads) : double(rows);
-  row *= double(rows);
-  rowOverlapped *= double(rows);
+  auto rows = double(std::max(1LL, std::llround(k.model.rowsPerCta)));
+  int64_t ctaHeads =
+      isGrouped ? w.kvHeads : int64_t(std::ceil(double(w.heads) / rows));
+  double heads = isGrouped ? double(w.heads) / double(w.kvHeads) : rows;
+  double inCta = rows;
+  if (k.record.grid[2].isAny) {
+    int64_t parts = schedule::headParts(schedule::Kernel::QueryGradients,
+                                        {w.heads, w.kvHeads, w.headDim},
+                                        int64_t(list.items.size()));
+    ctaHeads *= parts;
+    heads /= double(parts);
+    inCta = heads;
+  }
+  // A row costs at least what it does in the published forwards.
+  double floor = calibratedLaw().rowForward;
+  double row =
+      inCta * std::max(k.model.rowCycles() - k.ctaCycles / rows, floor) +
+      k.ctaCycles;
+  double rowOverlapped = inCta * std::max(k.model.rowUnits, floor);
   std::vector<double> ctas, overlapped;
   double tiles = 0;
   for (int64_t head = 0; head < ctaHeads; ++head)
     for (const schedule::WorkItem &item : list.items) {
       int64_t all = tilesOf(item.end - item.begin);
-      double n = double(!w.causal ? all
-                        : keys    ? all - item.tile
-                                  : item.tile + 1);
-      n *= group;
+      double n = heads * double(!w.causal ? all
+                                : keys    ? all - item.tile
+                                          : item.tile + 1);
       tiles += n;
       ctas.push_back(n * time.tileCycles + row);
       overlapped.push_back(n * k.model.overlapped + rowOverlapped);

@@ -91,7 +91,7 @@ Error AttentionForward::addSteps(const PlanBuilder &builder,
   return builder.addStep(
       plan, "attention_fwd", *attention,
       {{"v_scale", "v_scale_rows"}, {"v_bf16", "v"}},
-      builder.headGroups(*attention, schedule::Kernel::Forward));
+      builder.gridChoice(*attention, schedule::Kernel::Forward));
 }
 
 Expected<std::unique_ptr<ForwardPlan>>

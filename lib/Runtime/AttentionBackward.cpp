@@ -152,11 +152,11 @@ AttentionBackward::prepare(int64_t tokens, const WorkspaceLayout &saved,
     return std::move(error);
   if (Error error = builder.addStep(
           *plan, "attention_bwd_dkdv", *keyGradients, valueNames,
-          builder.headGroups(*keyGradients, schedule::Kernel::KeyGradients)))
+          builder.gridChoice(*keyGradients, schedule::Kernel::KeyGradients)))
     return std::move(error);
   if (Error error = builder.addStep(
           *plan, "attention_bwd_dq", *queryGradients, valueNames,
-          builder.headGroups(*queryGradients,
+          builder.gridChoice(*queryGradients,
                              schedule::Kernel::QueryGradients)))
     return std::move(error);
   return plan;

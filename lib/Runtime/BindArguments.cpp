@@ -258,7 +258,7 @@ Error checkConditions(const LaunchRecord &record,
 }
 
 Error computeGrid(const LaunchRecord &record, ArrayRef<const Argument *> bound,
-                  uint32_t yGroups, BoundLaunch &launch) {
+                  const GridChoice &choice, BoundLaunch &launch) {
   uint64_t extents[3];
   for (unsigned i = 0; i < 3; ++i) {
     const GridExtent &rule = record.grid[i];
@@ -267,6 +267,14 @@ Error computeGrid(const LaunchRecord &record, ArrayRef<const Argument *> bound,
       extents[i] =
           divideCeil(bound[rule.argument]->extents[rule.dim], rule.tile);
   }
+  if (choice.z != 1) {
+    if (!record.grid[2].isAny || !choice.z)
+      return createStringError("kernel '" + record.kernel +
+                               "' cannot have grid dimension z of " +
+                               Twine(choice.z));
+    extents[2] = choice.z;
+  }
+  uint32_t yGroups = choice.yGroups;
   if (record.groupsY && !yGroups)
     yGroups = 1;
   if (yGroups) {
@@ -371,7 +379,7 @@ Expected<TensorMapRecipe> runtime::raggedTensorMap(const Argument &tensor,
 
 Expected<BoundLaunch> runtime::bindArguments(const LaunchRecord &record,
                                              ArrayRef<Argument> arguments,
-                                             uint32_t yGroups) {
+                                             const GridChoice &choice) {
   Expected<std::vector<const Argument *>> bound =
       matchArguments(record, arguments);
   if (!bound)
@@ -379,7 +387,7 @@ Expected<BoundLaunch> runtime::bindArguments(const LaunchRecord &record,
   if (Error error = checkConditions(record, *bound))
     return std::move(error);
   BoundLaunch launch;
-  if (Error error = computeGrid(record, *bound, yGroups, launch))
+  if (Error error = computeGrid(record, *bound, choice, launch))
     return std::move(error);
   for (const RecordParameter &param : record.params) {
     const Argument &argument = *(*bound)[param.argument];

@@ -84,7 +84,7 @@ public:
   }
   Error load(StringRef image);
   Expected<std::unique_ptr<PreparedLaunch>>
-  prepare(ArrayRef<Argument> arguments, uint32_t yGroups) override;
+  prepare(ArrayRef<Argument> arguments, const GridChoice &choice) override;
 
 private:
   Expected<std::unique_ptr<cuda::TensorMap>>
@@ -212,8 +212,8 @@ CudaKernel::encode(const TensorMapRecipe &recipe) {
 }
 
 Expected<std::unique_ptr<PreparedLaunch>>
-CudaKernel::prepare(ArrayRef<Argument> arguments, uint32_t yGroups) {
-  Expected<BoundLaunch> bound = bindArguments(record(), arguments, yGroups);
+CudaKernel::prepare(ArrayRef<Argument> arguments, const GridChoice &choice) {
+  Expected<BoundLaunch> bound = bindArguments(record(), arguments, choice);
   if (!bound)
     return makeError(ErrorCode::InvalidArgument, toString(bound.takeError()));
   auto prepared = std::make_unique<CudaLaunch>(driver, context, function);

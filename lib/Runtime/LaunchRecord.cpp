@@ -309,6 +309,10 @@ private:
       GridExtent &extent = record.grid[i];
       std::string where = ("grid[" + Twine(i) + "]").str();
       const json::Object *object = (*list)[i].getAsObject();
+      if (i == 2 && (*list)[i].getAsString() == "any") {
+        extent.isAny = true;
+        continue;
+      }
       if (!object) {
         extent.value = uint64_t(
             top.integerOf((*list)[i], "'" + where + "'", 0, INT32_MAX));

@@ -146,13 +146,17 @@ const Argument &PlanBuilder::tensor(StringRef name) const {
   return entry->argument;
 }
 
-uint32_t PlanBuilder::headGroups(const Kernel &kernel,
-                                 schedule::Kernel kind) const {
-  if (!kernel.record().groupsY)
-    return 0;
+GridChoice PlanBuilder::gridChoice(const Kernel &kernel,
+                                   schedule::Kernel kind) const {
   schedule::Heads heads = {config.heads, config.kvHeads, config.headDim};
-  return uint32_t(schedule::headGroups(kind, heads, int64_t(tokens),
-                                       int64_t(tensor("work").extents[0])));
+  auto items = int64_t(tensor("work").extents[0]);
+  GridChoice choice;
+  if (kernel.record().grid[2].isAny)
+    choice.z = uint32_t(schedule::headParts(kind, heads, items));
+  if (kernel.record().groupsY)
+    choice.yGroups =
+        uint32_t(schedule::headGroups(kind, heads, int64_t(tokens), items));
+  return choice;
 }
 
 /// Whether two tensors whose ranges overlap have no byte in common, because
@@ -214,7 +218,8 @@ Error PlanBuilder::checkOverlaps() const {
 }
 
 Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
-                           const Renamed &renamed, uint32_t yGroups) const {
+                           const Renamed &renamed,
+                           const GridChoice &choice) const {
   LaunchPlan::Step step;
   step.name = name.str();
   step.kernel = &kernel;
@@ -250,7 +255,7 @@ Error PlanBuilder::addStep(LaunchPlan &plan, StringRef name, Kernel &kernel,
       step.arguments.back().callersName = tensor.str();
   }
   Expected<std::unique_ptr<PreparedLaunch>> prepared =
-      kernel.prepare(step.arguments, yGroups);
+      kernel.prepare(step.arguments, choice);
   if (!prepared)
     return prepared.takeError();
   step.prepared = std::move(*prepared);

@@ -55,7 +55,7 @@ public:
 
   /// In how many groups of heads a kernel is launched (Schedule/Makespan.h); 0
   /// where the kernel does not take groups. Needs the tensor `work`.
-  uint32_t headGroups(const Kernel &kernel, schedule::Kernel kind) const;
+  GridChoice gridChoice(const Kernel &kernel, schedule::Kernel kind) const;
 
   /// Refuses tensors that overlap where one of them is written.
   llvm::Error checkOverlaps() const;
@@ -63,10 +63,11 @@ public:
   /// Appends a launch: every argument of the kernel is the tensor (or the
   /// number of the configuration: softmax_scale, q_global_scale,
   /// k_global_scale) of the same name, or of the name that `renamed` gives for
-  /// it. \p yGroups: see bindArguments.
+  /// it. \p choice: see bindArguments.
   using Renamed = std::vector<std::pair<llvm::StringRef, llvm::StringRef>>;
   llvm::Error addStep(LaunchPlan &plan, llvm::StringRef name, Kernel &kernel,
-                      const Renamed &renamed = {}, uint32_t yGroups = 0) const;
+                      const Renamed &renamed = {},
+                      const GridChoice &choice = {}) const;
 
 private:
   struct Entry {

@@ -51,7 +51,7 @@ public:
             std::unique_ptr<sim::Module> module)
       : Kernel(std::move(record)), device(device), module(std::move(module)) {}
   Expected<std::unique_ptr<PreparedLaunch>>
-  prepare(ArrayRef<Argument> arguments, uint32_t yGroups) override;
+  prepare(ArrayRef<Argument> arguments, const GridChoice &choice) override;
 
 private:
   SimDevice &device;
@@ -166,8 +166,8 @@ Error SimLaunch::launch(void *stream) {
 }
 
 Expected<std::unique_ptr<PreparedLaunch>>
-SimKernel::prepare(ArrayRef<Argument> arguments, uint32_t yGroups) {
-  Expected<BoundLaunch> bound = bindArguments(record(), arguments, yGroups);
+SimKernel::prepare(ArrayRef<Argument> arguments, const GridChoice &choice) {
+  Expected<BoundLaunch> bound = bindArguments(record(), arguments, choice);
   if (!bound)
     return makeError(ErrorCode::InvalidArgument, toString(bound.takeError()));
   auto prepared = std::make_unique<SimLaunch>(device, *module, bound->empty());

@@ -33,15 +33,34 @@ CostLaw schedule::lawOf(Kernel kernel) {
 }
 
 int64_t schedule::gridHeads(Kernel kernel, const Heads &heads) {
-  return kernel == Kernel::KeyGradients ? heads.kv : heads.query;
+  return kernel == Kernel::Forward ? heads.query : heads.kv;
+}
+
+int64_t schedule::headParts(Kernel kernel, const Heads &heads, int64_t items) {
+  int64_t group = heads.query / heads.kv;
+  if (kernel != Kernel::QueryGradients)
+    return 1;
+  for (int64_t parts = 1; parts < group; ++parts)
+    if (group % parts == 0 && double(items) * double(heads.kv * parts) >=
+                                  double(itemsPerSm * mostSms))
+      return parts;
+  return group;
 }
 
 double schedule::cyclesOf(Kernel kernel, const WorkItem &item, bool causal,
-                          const Heads &heads, const CostLaw &law) {
-  int64_t pairs = costOf(item, causal);
-  if (kernel == Kernel::KeyGradients)
-    pairs *= heads.query / heads.kv;
-  return law.perTile * double(pairs) + law.perItem;
+                          const Heads &heads, const CostLaw &law,
+                          int64_t parts) {
+  auto group = double(heads.query / heads.kv / parts);
+  double tiles = law.perTile * double(costOf(item, causal));
+  switch (kernel) {
+  case Kernel::Forward:
+    return tiles + law.perItem;
+  case Kernel::QueryGradients:
+    return group * (tiles + law.perItem);
+  case Kernel::KeyGradients:
+    return group * tiles + law.perItem;
+  }
+  return 0;
 }
 
 int64_t schedule::headGroups(Kernel kernel, const Heads &heads, int64_t tokens,
@@ -98,10 +117,11 @@ Bounds schedule::lowerBounds(ArrayRef<double> cycles, int64_t sms) {
 }
 
 std::vector<double> schedule::launchOrder(ArrayRef<double> itemCycles,
-                                          int64_t gridHeads, int64_t groups) {
+                                          int64_t gridHeads, int64_t groups,
+                                          int64_t parts) {
   std::vector<double> order;
-  order.reserve(itemCycles.size() * size_t(gridHeads));
-  for (int64_t group = 0; group < groups; ++group)
+  order.reserve(itemCycles.size() * size_t(gridHeads * parts));
+  for (int64_t group = 0; group < groups * parts; ++group)
     for (double time : itemCycles)
       order.insert(order.end(), size_t(gridHeads / groups), time);
   return order;

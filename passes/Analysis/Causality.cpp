@@ -125,7 +125,8 @@ void CausalityAnalysis::visitOp(Operation *op) {
     return checkStore(op);
   if (isa<FullOp, Exp2Op>(op) || OpTrait::hasElementwiseMappableTraits(op))
     return visitElementwise(op);
-  if (!isa<scf::YieldOp, ReturnOp, WorkItemOp, DimOp, ProgramIdOp>(op))
+  if (!isa<scf::YieldOp, ReturnOp, WorkItemOp, DimOp, ProgramIdOp,
+           NumProgramsOp>(op))
     visitUnknown(op);
 }
 

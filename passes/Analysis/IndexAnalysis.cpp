@@ -117,7 +117,7 @@ void IndexAnalysis::addFacts(Value value, const IndexExpr &self,
   Operation *op = value.getDefiningOp();
   auto nonNegative = [&](Value operand) { return isNonNegative(get(operand)); };
   llvm::TypeSwitch<Operation *>(op)
-      .Case<ProgramIdOp, DimOp, arith::IndexCastUIOp>(
+      .Case<ProgramIdOp, NumProgramsOp, DimOp, arith::IndexCastUIOp>(
           [&](auto) { atMost(0, self); })
       .Case([&](WorkItemOp item) {
         atMost(0, self);
@@ -285,6 +285,8 @@ static std::string nameOf(Value value) {
   }
   if (auto id = dyn_cast<ProgramIdOp>(op))
     return ("program_id." + stringifyGridAxis(id.getAxis())).str();
+  if (auto programs = dyn_cast<NumProgramsOp>(op))
+    return ("num_programs." + stringifyGridAxis(programs.getAxis())).str();
   if (auto dim = dyn_cast<DimOp>(op))
     return nameOf(dim.getSource()) + "[" + std::to_string(dim.getDimension()) +
            "]";

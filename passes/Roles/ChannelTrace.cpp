@@ -195,8 +195,8 @@ private:
       known[dim] = 128 * scenario.tiles * (extents.end() - place);
       return;
     }
-    if (isa<ProgramIdOp>(op)) {
-      known[op->getResult(0)] = 0;
+    if (isa<ProgramIdOp, NumProgramsOp>(op)) {
+      known[op->getResult(0)] = isa<NumProgramsOp>(op);
       return;
     }
     if (op->getNumResults() != 1 || !op->getResult(0).getType().isIntOrIndex())

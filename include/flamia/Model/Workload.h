@@ -46,6 +46,9 @@ struct WorkloadTime {
 struct WorkloadKernel {
   runtime::LaunchRecord record;
   KernelModel model;
+  /// Of the model's cycles beside tiles: those of a CTA's own start and end,
+  /// whatever rows it works on. Only for kernels whose heads CTAs may share.
+  double ctaCycles = 0;
 };
 
 /// The kernels that a forward (and a backward) launches, in their order, of the

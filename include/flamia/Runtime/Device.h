@@ -69,10 +69,11 @@ class Kernel {
 public:
   virtual ~Kernel();
   const LaunchRecord &record() const { return launchRecord; }
-  /// Checks the arguments and \p yGroups (LaunchRecord.h, bindArguments) and
+  /// Checks the arguments and \p choice (LaunchRecord.h, bindArguments) and
   /// makes everything a launch needs.
   virtual llvm::Expected<std::unique_ptr<PreparedLaunch>>
-  prepare(llvm::ArrayRef<Argument> arguments, uint32_t yGroups = 0) = 0;
+  prepare(llvm::ArrayRef<Argument> arguments,
+          const GridChoice &choice = {}) = 0;
 
 protected:
   explicit Kernel(LaunchRecord record) : launchRecord(std::move(record)) {}

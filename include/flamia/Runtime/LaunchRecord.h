@@ -95,9 +95,11 @@ struct RecordParameter {
   std::string swizzle;    ///< TensorMap: none 32B 64B 128B
 };
 
-/// An extent of the grid: a number, or ceil(extent of an argument / tile).
+/// An extent of the grid: a number, ceil(extent of an argument / tile), or what
+/// the launch chooses.
 struct GridExtent {
-  uint64_t value = 1;
+  uint64_t value = 1; ///< of a number; without a choice
+  bool isAny = false;
   bool fromArgument = false;
   unsigned argument = 0, dim = 0;
   uint64_t tile = 1;
@@ -192,6 +194,15 @@ struct BoundParameter {
   std::optional<TensorMapRecipe> tensorMap;
 };
 
+/// What a launch may choose; results do not depend on it
+/// (docs/launch-record.md).
+struct GridChoice {
+  /// CTAs that share the work of one x and y, where the record leaves z open.
+  uint32_t z = 1;
+  /// Groups that the y axis is launched in; 0: one, if the record has any.
+  uint32_t yGroups = 0;
+};
+
 struct BoundLaunch {
   std::array<uint32_t, 3> grid = {0, 0, 0};
   std::vector<BoundParameter> params;
@@ -203,14 +214,14 @@ struct BoundLaunch {
 /// ranks, extents, element types, equal named dimensions, alignment, sizes,
 /// limits of the grid) and computes grid and parameters.
 ///
-/// A GPU starts CTAs in the order of x, then y. With \p yGroups = n the grid
+/// A GPU starts CTAs in the order of x, then y. With yGroups = n the grid
 /// (X, Y) becomes (X * Y / n, n): CTAs of one x then follow each other for the
 /// Y / n values of y of a group, and the groups follow each other. n must
 /// divide Y, and the record must allow it; 0 is the grid as it is. Results are
 /// the same.
 llvm::Expected<BoundLaunch> bindArguments(const LaunchRecord &record,
                                           llvm::ArrayRef<Argument> arguments,
-                                          uint32_t yGroups = 0);
+                                          const GridChoice &choice = {});
 
 /// The ragged tensor map of a tensor, contiguous or with strides, whose
 /// outermost dimension is the row axis ([rows, cols] or [rows, heads, cols]).

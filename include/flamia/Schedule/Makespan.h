@@ -32,13 +32,19 @@ struct CostLaw {
 /// kernels in proportion to their bounds, 768 for dQ and 1024 for dK and dV.
 CostLaw lawOf(Kernel kernel);
 
-/// Heads along the grid's y axis: query heads, for dK and dV kv heads.
+/// Heads along the grid's y axis: query heads, in the backward kv heads.
 int64_t gridHeads(Kernel kernel, const Heads &heads);
 
-/// Cycles of an entry of a work list. In the kernel of dK and dV an item runs
-/// over the query heads of its kv head.
+/// How many CTAs share the query heads of a kv head, a divisor of their number:
+/// in dQ's kernel as few as leave 8 items an SM, since a CTA makes a head under
+/// the end of the one before. Elsewhere 1: dK and dV are sums over these heads.
+/// \p items may be an upper bound.
+int64_t headParts(Kernel kernel, const Heads &heads, int64_t items);
+
+/// Cycles of a CTA for an entry of a work list. In the backward it runs over
+/// the query heads of a kv head, or one of \p parts of them.
 double cyclesOf(Kernel kernel, const WorkItem &item, bool causal,
-                const Heads &heads, const CostLaw &law);
+                const Heads &heads, const CostLaw &law, int64_t parts = 1);
 
 /// In how many groups the grid's y axis is launched (docs/launch-record.md), a
 /// divisor of the kv heads: the heads of a group run side by side, longest
@@ -65,10 +71,11 @@ struct Bounds {
 };
 Bounds lowerBounds(llvm::ArrayRef<double> cycles, int64_t sms);
 
-/// Cycles of the CTAs of a launch in the order of their start: groups, then
-/// entries of the list, then heads of a group.
+/// Cycles of the CTAs of a launch in the order of their start: parts, then
+/// groups, then entries of the list, then heads of a group.
 std::vector<double> launchOrder(llvm::ArrayRef<double> itemCycles,
-                                int64_t gridHeads, int64_t groups);
+                                int64_t gridHeads, int64_t groups,
+                                int64_t parts = 1);
 
 } // namespace schedule
 } // namespace flamia

@@ -87,6 +87,27 @@ flamia.kernel @grid_z() parameters {} grid(1, 1, 99999999999) { flamia.return }
 
 // -----
 
+// expected-error @+1 {{expected an extent along grid axis 1, but got any: only that of axis 2 can be left to the launch}}
+flamia.kernel @grid_any_y() parameters {} grid(1, any) { flamia.return }
+
+// -----
+
+flamia.kernel @num_programs_of_known() parameters {} grid(1, 1, 4) {
+  // expected-error @+1 {{expected the kernel's grid to say any along axis z}}
+  %n = flamia.num_programs z
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @num_programs_of_missing() parameters {} grid(1, 1) {
+  // expected-error @+1 {{expected the kernel's grid to say any along axis z}}
+  %n = flamia.num_programs z
+  flamia.return
+}
+
+// -----
+
 // expected-error @+1 {{expected 'flamia.original' of argument 'x' to be the name of a bf16 or f16 tensor of the same shape, but got "y"}}
 flamia.kernel @original_shape(%x: memref<?x64xf8E4M3FN> {flamia.original = "y"}, %y: memref<?x128xbf16>) parameters {} grid(1) { flamia.return }
 
@@ -133,7 +154,7 @@ flamia.kernel @grid_tile(%x: memref<?xf32>) parameters {} grid(x[0] ceildiv 0) {
 
 // -----
 
-// expected-error @+1 {{expected grid term to be an integer or [argument, dimension, tile], but got "x"}}
+// expected-error @+1 {{expected grid term to be an integer, [argument, dimension, tile] or any, but got "x"}}
 "flamia.kernel"() <{arg_names = [], function_type = () -> (), grid = ["x"], parameters = {}, sym_name = "grid_kind"}> ({
   flamia.return
 }) : () -> ()

@@ -35,6 +35,16 @@ flamia.kernel @no_parameters() {
   flamia.return
 }
 
+// An extent that is left to the launch, and an argument of the same name.
+// CHECK-LABEL: flamia.kernel @any_extent(
+// CHECK-SAME: grid(any[0], 1, any) {
+// GENERIC: grid = {{\[\[}}"any", 0, 1], 1, unit]
+flamia.kernel @any_extent(%any: memref<?x8xf32>) parameters {} grid(any[0], 1, any) {
+  // CHECK: flamia.num_programs z
+  %parts = flamia.num_programs z
+  flamia.return
+}
+
 // CHECK-LABEL: flamia.kernel @memory(
 flamia.kernel @memory(%work: memref<?x4xi32>, %x: memref<?x?x64xbf16>, %bias: memref<?xf32>,
                       %data: memref<?x?x64xf8E4M3FN>, %scale: memref<?x?x512xf8E8M0FNU>, %y: memref<?x?xf32>)

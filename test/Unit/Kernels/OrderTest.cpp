@@ -59,9 +59,10 @@ public:
 
   /// All steps with this work list. Groups of heads: as many as `groupsOf`
   /// says of an extent of the grid's y axis; without it as the library
-  /// launches.
+  /// launches. `parts` CTAs share a kv head's query heads where they can.
   Written run(const std::vector<schedule::WorkItem> &items,
-              std::function<uint32_t(uint64_t)> groupsOf = nullptr) {
+              std::function<uint32_t(uint64_t)> groupsOf = nullptr,
+              uint32_t parts = 1) {
     uint64_t bytes = items.size() * sizeof(schedule::WorkItem);
     uint64_t list = room("list", bytes);
     needed(device.upload(list, items.data(), bytes));
@@ -80,15 +81,17 @@ public:
             needed(device.poison(argument.address, 0xFF, argument.bytes));
           }
         }
-        uint32_t groups = 0;
+        GridChoice choice;
+        if (record.grid[2].isAny)
+          choice.z = parts;
         if (groupsOf && record.groupsY) {
           const GridExtent &y = record.grid[1];
-          groups = groupsOf(llvm::divideCeil(
+          choice.yGroups = groupsOf(llvm::divideCeil(
               step.arguments[y.argument].extents[y.dim], y.tile));
         }
         std::unique_ptr<PreparedLaunch> launch;
         if (groupsOf)
-          launch = needed(step.kernel->prepare(arguments, groups));
+          launch = needed(step.kernel->prepare(arguments, choice));
         EXPECT_EQ(
             llvm::toString(launch ? launch->launch() : step.prepared->launch()),
             "");
@@ -154,12 +157,15 @@ void checkOrders(const AttentionShape &shape, bool causal, unsigned seed) {
   expectSame(base, problem.run(items, all));
   auto two = [](uint64_t heads) { return heads % 2 ? 1u : 2u; };
   expectSame(base, problem.run(items, two));
+  // As many parts as heads, parts of unequal size, and parts without a head.
+  for (uint32_t parts : {2, 3, 4, 7})
+    expectSame(base, problem.run(items, all, parts));
 }
 
 } // namespace
 
 TEST(Order, CausalResultsAreTheSame) {
-  checkOrders({{0, 300, 300, 429, 446}, 4, 2, 64}, true, 1);
+  checkOrders({{0, 300, 300, 429, 446}, 8, 2, 64}, true, 1);
 }
 
 TEST(Order, ResultsWithoutCausalityAreTheSame) {

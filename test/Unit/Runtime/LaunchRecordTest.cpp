@@ -237,14 +237,14 @@ TEST(BindArguments, GroupsOfTheYAxis) {
       with("\"args\": [", "\"groups_y\": true, \"args\": ["), "r.json"));
   EXPECT_TRUE(record.groupsY);
   auto gridOf = [&](uint32_t groups) {
-    return needed(bindArguments(record, sampleArguments(), groups)).grid;
+    return needed(bindArguments(record, sampleArguments(), {1, groups})).grid;
   };
   EXPECT_EQ(gridOf(0), (std::array<uint32_t, 3>{6, 1, 1}));
   EXPECT_EQ(gridOf(2), (std::array<uint32_t, 3>{3, 2, 1}));
   EXPECT_EQ(gridOf(1), (std::array<uint32_t, 3>{6, 1, 1}));
   auto errorOf = [&](const LaunchRecord &record, uint32_t groups) {
     return llvm::toString(
-        bindArguments(record, sampleArguments(), groups).takeError());
+        bindArguments(record, sampleArguments(), {1, groups}).takeError());
   };
   EXPECT_EQ(errorOf(record, 3),
             "grid dimension y is 2, which 3 groups do not divide");
@@ -253,12 +253,41 @@ TEST(BindArguments, GroupsOfTheYAxis) {
   // More heads than the y axis has room for are legal in groups.
   std::vector<Argument> arguments = sampleArguments();
   arguments[0].extents[1] = arguments[1].extents[1] = 131072;
-  EXPECT_EQ(needed(bindArguments(record, arguments, 4)).grid,
+  EXPECT_EQ(needed(bindArguments(record, arguments, {1, 4})).grid,
             (std::array<uint32_t, 3>{3 * 32768, 4, 1}));
   arguments[0].extents[0] = arguments[1].extents[0] = uint64_t(1) << 31;
-  llvm::Expected<BoundLaunch> refused = bindArguments(record, arguments, 1);
+  llvm::Expected<BoundLaunch> refused =
+      bindArguments(record, arguments, {1, 1});
   EXPECT_EQ(llvm::toString(refused.takeError()),
             "grid dimension x is 2199023255552, the limit is 2147483647");
+}
+
+TEST(BindArguments, LaunchChoosesZ) {
+  LaunchRecord record = needed(LaunchRecord::parse(
+      with("\"tile\": 1}, 1]", "\"tile\": 1}, \"any\"]"), "r.json"));
+  EXPECT_TRUE(record.grid[2].isAny);
+  auto gridOf = [&](uint32_t z) {
+    return needed(bindArguments(record, sampleArguments(), {z})).grid;
+  };
+  EXPECT_EQ(needed(bindArguments(record, sampleArguments())).grid,
+            (std::array<uint32_t, 3>{3, 2, 1}));
+  EXPECT_EQ(gridOf(8), (std::array<uint32_t, 3>{3, 2, 8}));
+  auto errorOf = [&](const LaunchRecord &record, uint32_t z) {
+    return llvm::toString(
+        bindArguments(record, sampleArguments(), {z}).takeError());
+  };
+  EXPECT_EQ(errorOf(record, 0),
+            "kernel 'scale' cannot have grid dimension z of 0");
+  EXPECT_EQ(errorOf(record, 65536),
+            "grid dimension z is 65536, the limit is 65535");
+  EXPECT_EQ(errorOf(sampleRecord(), 2),
+            "kernel 'scale' cannot have grid dimension z of 2");
+  // Only z can be left open.
+  EXPECT_EQ(parseError(with("\"grid\": [{\"arg\": \"x\", \"dim\": 0, "
+                            "\"tile\": 128}, ",
+                            "\"grid\": [\"any\", ")),
+            "r.json: expected 'grid[0]' to be an integer from 0 to 2147483647, "
+            "found no integer");
 }
 
 TEST(BindArguments, RaggedMapAddressesRows) {

@@ -36,19 +36,20 @@ inline Launch launchOf(schedule::Kernel kernel, const schedule::Heads &heads,
                 return std::tie(a.begin, a.tile) < std::tie(b.begin, b.tile);
               });
   CostLaw law = lawOf(kernel);
+  int64_t parts = headParts(kernel, heads, int64_t(list.items.size()));
   std::vector<double> cycles;
   for (WorkItem item : list.items) {
     // Without from_end an entry's tile is the tile of keys itself.
     if (order != Order::Library && kernel == schedule::Kernel::KeyGradients)
       item.tile = (item.end - item.begin - 1) / 128 - item.tile;
-    cycles.push_back(cyclesOf(kernel, item, causal, heads, law));
+    cycles.push_back(cyclesOf(kernel, item, causal, heads, law, parts));
   }
   int64_t y = gridHeads(kernel, heads);
   int64_t groups = order == Order::Library
                        ? headGroups(kernel, heads, offsets.back(),
                                     int64_t(list.items.size()))
                        : y;
-  return {launchOrder(cycles, y, groups), groups};
+  return {launchOrder(cycles, y, groups, parts), groups};
 }
 
 } // namespace flamia::test

@@ -89,11 +89,31 @@ TEST(Makespan, CostsOfKernels) {
   Heads heads = {8, 2, 128};
   CostLaw law = {10, 1};
   EXPECT_EQ(cyclesOf(Kernel::Forward, item, true, heads, law), 31);
-  EXPECT_EQ(cyclesOf(Kernel::QueryGradients, item, true, heads, law), 31);
+  // dQ: a row of each of the 4 query heads, or of a part of them.
+  EXPECT_EQ(cyclesOf(Kernel::QueryGradients, item, true, heads, law), 124);
+  EXPECT_EQ(cyclesOf(Kernel::QueryGradients, item, true, heads, law, 2), 62);
   EXPECT_EQ(cyclesOf(Kernel::KeyGradients, item, true, heads, law), 121);
   EXPECT_EQ(cyclesOf(Kernel::Forward, item, false, heads, law), 51);
   EXPECT_EQ(gridHeads(Kernel::Forward, heads), 8);
+  EXPECT_EQ(gridHeads(Kernel::QueryGradients, heads), 2);
   EXPECT_EQ(gridHeads(Kernel::KeyGradients, heads), 2);
+}
+
+TEST(Makespan, PartsOfHeads) {
+  Kernel dq = Kernel::QueryGradients;
+  // 8 items an SM are 1280.
+  EXPECT_EQ(headParts(dq, {64, 8, 128}, 160), 1);
+  EXPECT_EQ(headParts(dq, {64, 8, 128}, 159), 2);
+  EXPECT_EQ(headParts(dq, {64, 8, 128}, 20), 8);
+  EXPECT_EQ(headParts(dq, {64, 8, 128}, 1), 8);
+  EXPECT_EQ(headParts(dq, {8, 1, 128}, 1280), 1);
+  EXPECT_EQ(headParts(dq, {8, 1, 128}, 512), 4);
+  EXPECT_EQ(headParts(dq, {6, 1, 128}, 400), 6);
+  EXPECT_EQ(headParts(dq, {8, 8, 128}, 1), 1);
+  for (Kernel kernel : {Kernel::Forward, Kernel::KeyGradients})
+    EXPECT_EQ(headParts(kernel, {64, 8, 128}, 1), 1);
+  EXPECT_EQ(launchOrder({5, 1}, 2, 1, 2),
+            (std::vector<double>{5, 5, 1, 1, 5, 5, 1, 1}));
 }
 
 TEST(Makespan, GroupsOfHeads) {
