@@ -30,7 +30,7 @@
 // RUN: sed 's/flamia.mask %%x rows %%last_key cols %%k_row causal/flamia.mask %%x rows %%last_key cols %%k_row/' %kernels/attention_bwd_dq.mlir > %t.q.exp.mlir
 // RUN: not cmp %kernels/attention_bwd_dq.mlir %t.q.exp.mlir
 // RUN: flamia-opt %t.q.exp.mlir --flamia-value-pipeline -o /dev/null
-// RUN: sed 's/flamia.mask %%g rows %%last_key cols %%k_row causal/flamia.mask %%g rows %%last_key cols %%k_row/' %kernels/attention_bwd_dq.mlir > %t.q.ds.mlir
+// RUN: sed 's/flamia.mask %%gradient rows %%last_key cols %%k_row causal/flamia.mask %%gradient rows %%last_key cols %%k_row/' %kernels/attention_bwd_dq.mlir > %t.q.ds.mlir
 // RUN: not cmp %kernels/attention_bwd_dq.mlir %t.q.ds.mlir
 // RUN: flamia-opt %t.q.ds.mlir --flamia-value-pipeline -o /dev/null
 // RUN: sed 's/cols %%k_row causal/cols %%k_row/' %kernels/attention_bwd_dq.mlir > %t.q.none.mlir
@@ -45,12 +45,12 @@
 // TILE: error: output 'dq' may depend on tokens of 'k_data' after their own: operand 'b' of this product is not masked
 //
 // Neither will do after the scale of dS was chosen:
-// RUN: sed 's/flamia.quantize %%g_seen/flamia.quantize %%g/; s/flamia.mask %%x rows %%last_key cols %%k_row causal/flamia.mask %%x rows %%last_key cols %%k_row/' %kernels/attention_bwd_dq.mlir > %t.q.late.mlir
+// RUN: sed 's/flamia.quantize %%gradient_seen/flamia.quantize %%gradient/; s/flamia.mask %%x rows %%last_key cols %%k_row causal/flamia.mask %%x rows %%last_key cols %%k_row/' %kernels/attention_bwd_dq.mlir > %t.q.late.mlir
 // RUN: not cmp %kernels/attention_bwd_dq.mlir %t.q.late.mlir
 // RUN: not flamia-opt %t.q.late.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=NONE
 //
 // Scales of another tile, of the document, and m, D' of unknown origin:
-// RUN: sed 's/%%k_scale\[%%k_tile,/%%k_scale[%%next,/; s/^    %%k_tile = .*/&\n    %%next = arith.addi %%k_tile, %%c1 : index/' %kernels/attention_bwd_dq.mlir > %t.q.next.mlir
+// RUN: sed 's/%%k_scale\[%%k_tile,/%%k_scale[%%next,/; s/^ *%%k_tile = .*/&\n    %%next = arith.addi %%k_tile, %%c1 : index/' %kernels/attention_bwd_dq.mlir > %t.q.next.mlir
 // RUN: not cmp %kernels/attention_bwd_dq.mlir %t.q.next.mlir
 // RUN: not flamia-opt %t.q.next.mlir --flamia-value-pipeline 2>&1 | FileCheck %s --check-prefix=NEXT
 // NEXT: error: output 'dq' may depend on tokens of 'k_data' after their own: operand 'b' of this product shares a scale over all tokens of the pack (scale block 1x128){{$}}

@@ -42,7 +42,7 @@
 // RUN: not flamia-opt %t.wrong.mlir --flamia-value-pipeline=params=format=nvfp4 2>&1 | FileCheck %s --check-prefix=MASK
 //
 // Scales of the next tile, of the pack, of another payload:
-// RUN: sed 's/%%k_fp4_scale\[%%k_tile,/%%k_fp4_scale[%%next_tile,/; s/^    %%k_tile = .*/&\n    %%next_tile = arith.addi %%k_tile, %%c1 : index/' %kernels/attention_fwd.mlir > %t.next.mlir
+// RUN: sed 's/%%k_fp4_scale\[%%k_tile,/%%k_fp4_scale[%%next_tile,/; s/^ *%%k_tile = .*/&\n    %%next_tile = arith.addi %%k_tile, %%c1 : index/' %kernels/attention_fwd.mlir > %t.next.mlir
 // RUN: not cmp %kernels/attention_fwd.mlir %t.next.mlir
 // RUN: not flamia-opt %t.next.mlir --flamia-value-pipeline=params=format=nvfp4 2>&1 | FileCheck %s --check-prefix=PACK
 // RUN: sed 's/%%k_fp4_scale\[%%k_tile,/%%k_fp4_scale[%%c0,/' %kernels/attention_fwd.mlir > %t.pack.mlir
@@ -84,7 +84,7 @@
 // RUN: not flamia-opt %t.q.mask.mlir --flamia-value-pipeline=params=format=nvfp4 2>&1 | FileCheck %s --check-prefix=QMASK
 // QMASK: error: output 'dq' may depend on tokens of 'k_fp4' after their own: operand 'b' of this product {{.*}} and its tile is not proven strictly past
 // QMASK-NEXT: %s4 = flamia.dot %q4, %k4T
-// RUN: sed 's/%%k_fp4_scale\[%%k_tile,/%%k_fp4_scale[%%next,/; s/^    %%k_tile = .*/&\n    %%next = arith.addi %%k_tile, %%c1 : index/' %kernels/attention_bwd_dq.mlir > %t.q.next.mlir
+// RUN: sed 's/%%k_fp4_scale\[%%k_tile,/%%k_fp4_scale[%%next,/; s/^ *%%k_tile = .*/&\n    %%next = arith.addi %%k_tile, %%c1 : index/' %kernels/attention_bwd_dq.mlir > %t.q.next.mlir
 // RUN: not cmp %kernels/attention_bwd_dq.mlir %t.q.next.mlir
 // RUN: not flamia-opt %t.q.next.mlir --flamia-value-pipeline=params=format=nvfp4 2>&1 | FileCheck %s --check-prefix=QDATA
 // QDATA: error: output 'dq' may depend on tokens of 'k_fp4' after their own: operand 'b' of this product shares a scale over all tokens of the pack (scale block 1x16){{$}}
