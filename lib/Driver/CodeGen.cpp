@@ -118,7 +118,9 @@ driver::translateToLLVM(mlir::ModuleOp module, LLVMContext &context) {
             text += (text.empty() ? "" : "\n") + diagnostic.str();
           return mlir::success();
         });
-    result = mlir::translateModuleToLLVMIR(module, context, "flamia");
+    // optimize() verifies.
+    result = mlir::translateModuleToLLVMIR(module, context, "flamia",
+                                           /*disableVerification=*/true);
   }
   if (!result)
     return createStringError("cannot translate to LLVM IR: " + text);

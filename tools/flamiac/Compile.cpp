@@ -211,32 +211,35 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
   pipeline.arch = options.target->name.str();
   pipeline.exp2Share = options.exp2Share;
 
-  auto keep = [&](Stage stage, const std::string &text) {
-    if (!options.saveTemps)
-      return;
-    SmallString<128> path(*options.saveTemps);
-    llvm::sys::path::append(path, stem + suffixOf(stage));
-    temps.push_back({path.str().str(), text});
-  };
   auto runPasses =
-      [&](StringRef name,
+      [&](StringRef name, bool verifyEach,
           llvm::function_ref<void(OpPassManager &)> build) -> llvm::Error {
     PassManager manager(module.getContext());
     if (failed(applyPassManagerCLOptions(manager)))
       return llvm::createStringError("");
     TimingScope scope = timing.nest(name);
     manager.enableTiming(scope);
+    manager.enableVerifier(verifyEach);
     build(manager);
-    if (failed(manager.run(module)))
+    if (failed(manager.run(module)) || (!verifyEach && failed(verify(module))))
       return llvm::createStringError("");
     return llvm::Error::success();
   };
-  auto done = [&](Stage stage, std::string text) {
-    keep(stage, text);
-    if (options.stage != stage)
+  // Text is made only where it is wanted: printing a kernel takes as long as
+  // some passes do.
+  auto done = [&](Stage stage, llvm::function_ref<std::string()> print) {
+    bool last = options.stage == stage;
+    if (!last && !options.saveTemps)
       return false;
-    artifact.text = std::move(text);
-    return true;
+    std::string text = print();
+    if (options.saveTemps) {
+      SmallString<128> path(*options.saveTemps);
+      llvm::sys::path::append(path, stem + suffixOf(stage));
+      temps.push_back({path.str().str(), text});
+    }
+    if (last)
+      artifact.text = std::move(text);
+    return last;
   };
 
   // Passes before the stage nvvm have nothing to do with a thread program.
@@ -245,32 +248,37 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
       return llvm::createStringError("kernel '" + artifact.kernel +
                                      "': " + llvm::toString(std::move(error)));
   if (!isThreadProgram)
-    if (llvm::Error error = runPasses("Flamia", [&](OpPassManager &manager) {
-          buildFlamiaPipeline(manager, pipeline);
-        }))
+    if (llvm::Error error = runPasses("Flamia", /*verifyEach=*/true,
+                                      [&](OpPassManager &manager) {
+                                        buildFlamiaPipeline(manager, pipeline);
+                                      }))
       return std::move(error);
   for (NamedAttribute parameter : parametersOf(kernelsOf(module).front()))
     artifact.parameters.push_back(
         {parameter.getName().str(), jsonOf(parameter.getValue())});
-  if (done(Stage::Flamia, printed(module, false)))
+  if (done(Stage::Flamia, [&] { return printed(module, false); }))
     return artifact;
   if (!isThreadProgram)
-    if (llvm::Error error = runPasses("Tcgen", [&](OpPassManager &manager) {
-          buildTcgenPipeline(manager, pipeline);
-        }))
+    if (llvm::Error error = runPasses("Tcgen", /*verifyEach=*/true,
+                                      [&](OpPassManager &manager) {
+                                        buildTcgenPipeline(manager, pipeline);
+                                      }))
       return std::move(error);
-  if (done(Stage::Tcgen, printed(module, false)))
+  if (done(Stage::Tcgen, [&] { return printed(module, false); }))
     return artifact;
-  if (llvm::Error error = runPasses("NVVM", [&](OpPassManager &manager) {
-        buildLLVMPipeline(manager, pipeline);
-        if (options.lineInfo) {
-          LLVM::DIScopeForLLVMFuncOpPassOptions scopes;
-          scopes.emissionKind = LLVM::DIEmissionKind::DebugDirectivesOnly;
-          manager.addPass(LLVM::createDIScopeForLLVMFuncOpPass(scopes));
-        }
-      }))
+  // Threads' code is long: verifying it after each pass took more than half of
+  // these passes' time (flamia-opt does it), so the result is verified once.
+  if (llvm::Error error =
+          runPasses("NVVM", /*verifyEach=*/false, [&](OpPassManager &manager) {
+            buildLLVMPipeline(manager, pipeline);
+            if (options.lineInfo) {
+              LLVM::DIScopeForLLVMFuncOpPassOptions scopes;
+              scopes.emissionKind = LLVM::DIEmissionKind::DebugDirectivesOnly;
+              manager.addPass(LLVM::createDIScopeForLLVMFuncOpPass(scopes));
+            }
+          }))
     return std::move(error);
-  if (done(Stage::Nvvm, printed(module, options.lineInfo)))
+  if (done(Stage::Nvvm, [&] { return printed(module, options.lineInfo); }))
     return artifact;
 
   Operation *function = kernelsOf(module).front();
@@ -289,7 +297,7 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
             driver::optimize(*llvmModule, *options.target, level))
       return std::move(error);
   }
-  if (done(Stage::Llvm, printed(*llvmModule)))
+  if (done(Stage::Llvm, [&] { return printed(*llvmModule); }))
     return artifact;
   {
     TimingScope scope = timing.nest("PTX");
@@ -298,7 +306,7 @@ flamiac::compileKernel(ModuleOp module, const Options &options,
       return ptx.takeError();
     artifact.ptx = std::move(*ptx);
   }
-  if (done(Stage::Ptx, artifact.ptx))
+  if (done(Stage::Ptx, [&] { return artifact.ptx; }))
     return artifact;
   TimingScope scope = timing.nest("ptxas");
   auto assembly = driver::assemble(*ptxas, artifact.ptx, *options.target,

@@ -50,7 +50,7 @@ llvm::Expected<const Target *> findTarget(llvm::StringRef name);
 void registerDialects(mlir::DialectRegistry &registry);
 
 /// Translates a module of the LLVM and NVVM dialects. Fails with the text of
-/// the verifier's or the translation's complaint.
+/// the translation's complaint; optimize() verifies what it made.
 llvm::Expected<std::unique_ptr<llvm::Module>>
 translateToLLVM(mlir::ModuleOp module, llvm::LLVMContext &context);
 
