@@ -30,7 +30,7 @@ std::vector<Mix> millionTokens() {
 void build(benchmark::State &state, const Mix &mix) {
   size_t items = 0;
   for (auto _ : state) {
-    WorkList list = buildWorkList(mix.offsets, true);
+    WorkList list = buildWorkList(mix.offsets, true, {148, 1});
     items = list.items.size();
     benchmark::DoNotOptimize(list.items.data());
   }
@@ -48,26 +48,28 @@ void printTable() {
                       {"dQ", Kernel::QueryGradients},
                       {"dK, dV", Kernel::KeyGradients}};
   llvm::outs() << "| heads | mix | kernel | CTAs an SM | groups | library, 148 "
-                  "SMs | 152 SMs | document order | forward's order |\n"
-                  "|---|---|---|---|---|---|---|---|---|\n";
+                  "SMs | 152 SMs | longest first, 148 | 152 | document order "
+                  "| forward's order |\n"
+                  "|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (auto [query, kv] :
        {std::pair<int64_t, int64_t>{64, 8}, {64, 64}, {8, 8}, {8, 1}, {1, 1}})
     for (const Mix &mix : lengthMixes(131072))
       for (const Row &row : rows) {
         Heads heads = {query, kv, 128};
         auto ratio = [&](Order order, int64_t sms) {
-          Launch launch = launchOf(row.kernel, heads, mix.offsets, order);
+          Launch launch = launchOf(row.kernel, heads, mix.offsets, order, sms);
           return makespan(launch.cycles, sms) /
                  lowerBounds(launch.cycles, sms).load;
         };
         Launch launch =
-            launchOf(row.kernel, heads, mix.offsets, Order::Library);
+            launchOf(row.kernel, heads, mix.offsets, Order::Library, 148);
         llvm::outs() << llvm::formatv(
             "| {0}/{1} | {2} | {3} | {4:F1} | {5} | {6:F3} | {7:F3} | {8:F3} | "
-            "{9:F3} |\n",
+            "{9:F3} | {10:F3} | {11:F3} |\n",
             query, kv, mix.name, row.name, double(launch.cycles.size()) / 148,
             launch.groups, ratio(Order::Library, 148),
-            ratio(Order::Library, 152), ratio(Order::Documents, 148),
+            ratio(Order::Library, 152), ratio(Order::Longest, 148),
+            ratio(Order::Longest, 152), ratio(Order::Documents, 148),
             ratio(Order::ForwardsOwn, 148));
       }
 }

@@ -9,7 +9,9 @@
 // it. With documents sorted by their tiles, longest first, those are the first ones. So
 // the list is known from the sorted documents and, for document r of them, the number of
 // entries before the tile that only the documents 0..r have ("steps"). The first kernel
-// makes those, in one CTA; the second looks each entry up.
+// makes those, in one CTA; the second looks each entry up. Where a launch has few waves of
+// entries, the second wave is dealt (dealSecondWave in lib/Schedule): the first kernel says
+// in which blocks, the second looks up another entry.
 
 llvm.mlir.global internal @warp_counts() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<8192 x i32>
 llvm.mlir.global internal @digit_starts() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<256 x i32>
@@ -17,20 +19,23 @@ llvm.mlir.global internal @partials() {addr_space = 3 : i32, alignment = 16 : i6
 
 // state: entries; which half of document_order is sorted; tiles of each document if all
 // have as many (then nothing is sorted), else 0; 1 if cu_seqlens is not legal (then there
-// are no entries).
+// are no entries); the second wave's first entry, the one past its last, and the entries of
+// a block that is dealt, or 0; 0.
 llvm.func @order_documents(%cu: !llvm.ptr<1>, %offsets64: i64, %capacity64: i64, %order: !llvm.ptr<1>,
-    %scale_base: !llvm.ptr<1>, %steps: !llvm.ptr<1>, %state: !llvm.ptr<1>, %tokens: i32, %causal: i32)
+    %scale_base: !llvm.ptr<1>, %steps: !llvm.ptr<1>, %state: !llvm.ptr<1>, %tokens: i32, %causal: i32,
+    %sms: i32, %kv_heads: i32)
     attributes {nvvm.kernel, nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 1024>, flamia.launch = {
       args = [{access = "read", dims = [-1], element = "i32", name = "cu_seqlens"},
               {access = "read", dims = [-1, 4], element = "i32", name = "work"},
               {access = "write", dims = [2, -1], dim_names = ["", "documents"], element = "i32", name = "document_order"},
               {access = "write", dims = [-1], dim_names = ["documents"], element = "i32", name = "document_scale_base"},
               {access = "write", dims = [-1], dim_names = ["documents"], element = "i32", name = "document_steps"},
-              {access = "write", dims = [4], element = "i32", name = "list_state"},
-              {element = "i32", name = "tokens"}, {element = "i32", name = "causal"}],
+              {access = "write", dims = [8], element = "i32", name = "list_state"},
+              {element = "i32", name = "tokens"}, {element = "i32", name = "causal"},
+              {element = "i32", name = "sms"}, {element = "i32", name = "kv_heads"}],
       params = [{pointer = "cu_seqlens"}, {dim = 0 : i64, of = "cu_seqlens"}, {dim = 0 : i64, of = "work"},
                 {pointer = "document_order"}, {pointer = "document_scale_base"}, {pointer = "document_steps"},
-                {pointer = "list_state"}, {scalar = "tokens"}, {scalar = "causal"}],
+                {pointer = "list_state"}, {scalar = "tokens"}, {scalar = "causal"}, {scalar = "sms"}, {scalar = "kv_heads"}],
       grid = [1], parameters = {}, threads = 1024 : i64, dynamic_smem = 0 : i64, tmem_columns = 0 : i64}} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -158,6 +163,9 @@ llvm.func @order_documents(%cu: !llvm.ptr<1>, %offsets64: i64, %capacity64: i64,
     llvm.store %half, %state_1 : i32, !llvm.ptr<1>
     llvm.store %uniform, %state_2 : i32, !llvm.ptr<1>
     llvm.store %fault, %state_3 : i32, !llvm.ptr<1>
+    %no_wave = arith.constant dense<0> : vector<4xi32>
+    %state_4 = llvm.getelementptr %state[4] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
+    llvm.store %no_wave, %state_4 {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
   }
 
   %is_nothing = arith.ori %is_wrong, %is_empty : i1
@@ -405,6 +413,112 @@ llvm.func @order_documents(%cu: !llvm.ptr<1>, %offsets64: i64, %capacity64: i64,
         scf.yield %entries_before : i32
       }
     }
+
+    // The second wave: one warp, lane w for wave w.
+    %c16 = arith.constant 16 : i32
+    %waves_2 = arith.muli %sms, %c2 : i32
+    %waves_32 = arith.muli %sms, %c32 : i32
+    %wave_1 = arith.divui %sms, %kv_heads : i32
+    %wave_2 = arith.divui %waves_2, %kv_heads : i32
+    %wave_32 = arith.divui %waves_32, %kv_heads : i32
+    %deals_0 = arith.cmpi sgt, %entries, %wave_2 : i32
+    %deals_1 = arith.cmpi sle, %entries, %wave_32 : i32
+    %deals_2 = arith.cmpi ne, %causal, %c0 : i32
+    %deals_3 = arith.cmpi eq, %warp, %c0 : i32
+    %deals_01 = arith.andi %deals_0, %deals_1 : i1
+    %deals_23 = arith.andi %deals_2, %deals_3 : i1
+    %deals = arith.andi %deals_01, %deals_23 : i1
+    scf.if %deals {
+      // The tile of the wave's first entry; past the last entry 0.
+      %lane_sms = arith.muli %lane, %sms : i32
+      %wave = arith.divui %lane_sms, %kv_heads : i32
+      %is_entry = arith.cmpi slt, %wave, %entries : i32
+      %last_entry = arith.subi %entries, %c1 : i32
+      %i = arith.minsi %wave, %last_entry : i32
+      %tile_there = scf.if %is_uniform -> (i32) {
+        %level = arith.divui %i, %documents : i32
+        %last_tile = arith.subi %longest, %c1 : i32
+        %t = arith.subi %last_tile, %level : i32
+        scf.yield %t : i32
+      } else {
+        // As build_work_list does it.
+        %r, %unused = scf.while (%low = %c0, %high = %last) : (i32, i32) -> (i32, i32) {
+          %more = arith.cmpi slt, %low, %high : i32
+          scf.condition(%more) %low, %high : i32, i32
+        } do {
+        ^bb0(%low: i32, %high: i32):
+          %low_high = arith.addi %low, %high : i32
+          %middle = arith.shrui %low_high, %c1 : i32
+          %step_place = llvm.getelementptr %steps[%middle] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+          %step = llvm.load %step_place : !llvm.ptr<1> -> i32
+          %is_past = arith.cmpi sgt, %step, %i : i32
+          %above = arith.addi %middle, %c1 : i32
+          %low_1 = arith.select %is_past, %low, %above : i32
+          %high_1 = arith.select %is_past, %middle, %high : i32
+          scf.yield %low_1, %high_1 : i32, i32
+        }
+        // Document r's last tile comes last of the entries that end at its step.
+        %sorted_start = arith.muli %half, %documents : i32
+        %sorted = llvm.getelementptr %order[%sorted_start] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+        %r_place = llvm.getelementptr %sorted[%r] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+        %d = llvm.load %r_place : !llvm.ptr<1> -> i32
+        %place = llvm.getelementptr %cu[%d] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+        %next_place = llvm.getelementptr %place[1] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
+        %begin = llvm.load %place : !llvm.ptr<1> -> i32
+        %end = llvm.load %next_place : !llvm.ptr<1> -> i32
+        %length = arith.subi %end, %begin : i32
+        %length_1 = arith.subi %length, %c1 : i32
+        %last_tile = arith.shrsi %length_1, %c7 : i32
+        %is_first = arith.cmpi eq, %r, %c0 : i32
+        %before = scf.if %is_first -> (i32) {
+          scf.yield %c0 : i32
+        } else {
+          %r_1 = arith.subi %r, %c1 : i32
+          %before_place = llvm.getelementptr %steps[%r_1] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+          %loaded = llvm.load %before_place : !llvm.ptr<1> -> i32
+          scf.yield %loaded : i32
+        }
+        %within = arith.subi %i, %before : i32
+        %width = arith.addi %r, %c1 : i32
+        %level = arith.divui %within, %width : i32
+        %t = arith.subi %last_tile, %level : i32
+        scf.yield %t : i32
+      }
+      %tile = arith.select %is_entry, %tile_there, %c0 : i32
+
+      // missing = 2 x(1) - x(0) - 2 x(3) + 2 x(4) - ...
+      %twice = arith.shli %tile, %c1 : i32
+      %minus_twice = arith.subi %c0, %twice : i32
+      %minus_once = arith.subi %c0, %tile : i32
+      %parity = arith.andi %lane, %c1 : i32
+      %is_odd = arith.cmpi ne, %parity, %c0 : i32
+      %is_wave_1 = arith.cmpi eq, %lane, %c1 : i32
+      %is_wave_2 = arith.cmpi eq, %lane, %c2 : i32
+      %term_0 = arith.select %is_odd, %minus_twice, %twice : i32
+      %term_1 = arith.select %is_first_lane, %minus_once, %term_0 : i32
+      %term_2 = arith.select %is_wave_1, %twice, %term_1 : i32
+      %term = arith.select %is_wave_2, %c0, %term_2 : i32
+      %missing = nvvm.redux.sync add %term, %all : i32 -> i32
+      %tile_1 = nvvm.shfl.sync idx %all, %tile, %c1, %c31 : i32 -> i32
+      %tile_2 = nvvm.shfl.sync idx %all, %tile, %c2, %c31 : i32 -> i32
+      %difference = arith.subi %tile_1, %tile_2 : i32
+      %is_missing = arith.cmpi sgt, %missing, %c16 : i32
+      %is_spread = arith.cmpi sgt, %difference, %c0 : i32
+      %stores_0 = arith.andi %is_missing, %is_spread : i1
+      %stores = arith.andi %stores_0, %is_first_lane : i1
+      scf.if %stores {
+        %width = arith.subi %wave_2, %wave_1 : i32
+        %product = arith.muli %width, %missing : i32
+        %entries_apart = arith.divui %product, %difference : i32
+        %block = arith.minui %entries_apart, %width : i32
+        %place_4 = llvm.getelementptr %state[4] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
+        %place_5 = llvm.getelementptr %state[5] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
+        %place_6 = llvm.getelementptr %state[6] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
+        llvm.store %wave_1, %place_4 : i32, !llvm.ptr<1>
+        llvm.store %wave_2, %place_5 : i32, !llvm.ptr<1>
+        llvm.store %block, %place_6 : i32, !llvm.ptr<1>
+      }
+    }
   }
   llvm.return
 }
@@ -417,7 +531,7 @@ llvm.func @build_work_list(%cu: !llvm.ptr<1>, %offsets64: i64, %order: !llvm.ptr
               {access = "read", dims = [2, -1], dim_names = ["", "documents"], element = "i32", name = "document_order"},
               {access = "read", dims = [-1], dim_names = ["documents"], element = "i32", name = "document_scale_base"},
               {access = "read", dims = [-1], dim_names = ["documents"], element = "i32", name = "document_steps"},
-              {access = "read", dims = [4], element = "i32", name = "list_state"},
+              {access = "read", dims = [8], element = "i32", name = "list_state"},
               {access = "write", dims = [-1, 4], element = "i32", name = "work"},
               {element = "i32", name = "causal"}],
       params = [{pointer = "cu_seqlens"}, {dim = 0 : i64, of = "cu_seqlens"}, {pointer = "document_order"},
@@ -431,21 +545,50 @@ llvm.func @build_work_list(%cu: !llvm.ptr<1>, %offsets64: i64, %order: !llvm.ptr
   %tid = nvvm.read.ptx.sreg.tid.x : i32
   %cta = nvvm.read.ptx.sreg.ctaid.x : i32
   %start = arith.muli %cta, %c256 : i32
-  %i = arith.addi %start, %tid : i32
+  %place = arith.addi %start, %tid : i32
   %capacity = arith.trunci %capacity64 : i64 to i32
   %offsets = arith.trunci %offsets64 : i64 to i32
   %documents = arith.subi %offsets, %c1 : i32
   %is_causal = arith.cmpi ne, %causal, %c0 : i32
-  %is_inside = arith.cmpi slt, %i, %capacity : i32
+  %is_inside = arith.cmpi slt, %place, %capacity : i32
   scf.if %is_inside {
     %entries = llvm.load %state : !llvm.ptr<1> -> i32
-    %is_entry = arith.cmpi slt, %i, %entries : i32
+    %is_entry = arith.cmpi slt, %place, %entries : i32
     %entry = scf.if %is_entry -> (vector<4xi32>) {
       %state_1 = llvm.getelementptr %state[1] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
       %state_2 = llvm.getelementptr %state[2] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
       %half = llvm.load %state_1 : !llvm.ptr<1> -> i32
       %uniform = llvm.load %state_2 : !llvm.ptr<1> -> i32
       %is_uniform = arith.cmpi sgt, %uniform, %c0 : i32
+
+      // In the second wave another entry: the block's upper half and its lower half in turn.
+      %state_4 = llvm.getelementptr %state[4] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32
+      %second_wave = llvm.load %state_4 {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+      %wave_first = vector.extract %second_wave[0] : i32 from vector<4xi32>
+      %wave_end = vector.extract %second_wave[1] : i32 from vector<4xi32>
+      %block = vector.extract %second_wave[2] : i32 from vector<4xi32>
+      %is_after = arith.cmpi sge, %place, %wave_first : i32
+      %is_before = arith.cmpi slt, %place, %wave_end : i32
+      %has_block = arith.cmpi sgt, %block, %c1 : i32
+      %is_wave = arith.andi %is_after, %is_before : i1
+      %is_dealt = arith.andi %is_wave, %has_block : i1
+      %i = scf.if %is_dealt -> (i32) {
+        %in_wave = arith.subi %place, %wave_first : i32
+        %in_block = arith.remui %in_wave, %block : i32
+        %block_start = arith.subi %place, %in_block : i32
+        %left = arith.subi %wave_end, %block_start : i32
+        %size = arith.minsi %block, %left : i32
+        %half_size = arith.shrui %size, %c1 : i32
+        %parity = arith.andi %in_block, %c1 : i32
+        %is_odd = arith.cmpi ne, %parity, %c0 : i32
+        %half_start = arith.select %is_odd, %c0, %half_size : i32
+        %in_half = arith.shrui %in_block, %c1 : i32
+        %start_half = arith.addi %block_start, %half_start : i32
+        %dealt = arith.addi %start_half, %in_half : i32
+        scf.yield %dealt : i32
+      } else {
+        scf.yield %place : i32
+      }
       %document, %tile = scf.if %is_uniform -> (i32, i32) {
         // Tiles downwards and all documents each time, or documents and their tiles.
         %divisor = arith.select %is_causal, %documents, %uniform : i32
@@ -523,7 +666,7 @@ llvm.func @build_work_list(%cu: !llvm.ptr<1>, %offsets64: i64, %order: !llvm.ptr
     } else {
       scf.yield %none : vector<4xi32>
     }
-    %i64 = arith.extui %i : i32 to i64
+    %i64 = arith.extui %place : i32 to i64
     %target = llvm.getelementptr %work[%i64] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, vector<4xi32>
     llvm.store %entry, %target {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
   }

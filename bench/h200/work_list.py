@@ -71,7 +71,31 @@ class Kernel:
             call("cuLaunchKernel", self.function, x, 1, 1, self.record["block"][0], 1, 1, 0, None, pointers, None)
 
 
-def expected(cu, causal):
+def dealt(entries, sms, kv_heads):
+    """dealSecondWave of lib/Schedule."""
+    def wave(number):
+        return number * sms // kv_heads
+
+    def tile(number):
+        return int(entries[wave(number)][2]) if wave(number) < len(entries) else 0
+
+    first, end = wave(1), wave(2)
+    if not end < len(entries) <= wave(32):
+        return entries
+    missing = 2 * tile(1) - tile(0) + sum(tile(w) * (-2 if w % 2 else 2) for w in range(3, 32))
+    difference = tile(1) - tile(2)
+    if missing <= 16 or difference <= 0:
+        return entries
+    block = min(end - first, (end - first) * missing // difference)
+    order = np.arange(len(entries))
+    for start in range(first, end, max(block, 1)):
+        size = min(block, end - start)
+        order[start:start + size:2] = start + size // 2 + np.arange((size + 1) // 2)
+        order[start + 1:start + size:2] = start + np.arange(size // 2)
+    return entries[order]
+
+
+def expected(cu, causal, sms, kv_heads):
     length = np.diff(cu)
     tiles = -(-length // 128)
     base = np.concatenate([[0], np.cumsum(tiles)[:-1]])
@@ -83,6 +107,7 @@ def expected(cu, causal):
             count = int((tiles > tile).sum())
             d = order[:count]
             entries.append(np.stack([cu[d], cu[d + 1], np.full(count, tile), base[d]], 1))
+        return dealt(np.concatenate(entries + [np.zeros((0, 4))]).astype(np.int32), sms, kv_heads)
     else:
         for d in order:
             t = np.arange(tiles[d])
@@ -122,22 +147,25 @@ def main():
     name = ctypes.create_string_buffer(100)
     call("cuDeviceGetName", name, 100, device)
     print(name.value.decode())
+    sms = ctypes.c_int()
+    call("cuDeviceGetAttribute", ctypes.byref(sms), 16, device)
     kernels = [Kernel(folder, "order_documents"), Kernel(folder, "build_work_list")]
     start, end = ctypes.c_void_p(), ctypes.c_void_p()
     call("cuEventCreate", ctypes.byref(start), 0)
     call("cuEventCreate", ctypes.byref(end), 0)
-    failed = False
+    failed, dealt_lists = False, 0
 
-    def check(title, cu, tokens, causal, legal=True, timed=True):
-        nonlocal failed
+    def check(title, cu, tokens, causal, legal=True, timed=True, kv_heads=1):
+        nonlocal failed, dealt_lists
         documents = len(cu) - 1
         capacity = max(1, (tokens + 127 * documents) // 128)
         scratch = lambda *shape: Buffer(np.full(shape, -7, np.int32), 256)
         args = {"cu_seqlens": Buffer(np.array(cu, np.int32), 256), "tokens": tokens, "causal": int(causal),
+                "sms": sms.value, "kv_heads": kv_heads,
                 "work": scratch(capacity, 4), "document_order": scratch(2, documents),
                 "document_scale_base": scratch(documents), "document_steps": scratch(documents),
-                "list_state": scratch(4)}
-        want = expected(np.array(cu, np.int64), causal) if legal else np.zeros((0, 4), np.int32)
+                "list_state": scratch(8)}
+        want = expected(np.array(cu, np.int64), causal, sms.value, kv_heads) if legal else np.zeros((0, 4), np.int32)
 
         def microseconds(which):
             times = []
@@ -166,6 +194,7 @@ def main():
                     value.read()
                 value.free()
         failed |= not same
+        dealt_lists += legal and state[6] > 1
         print(f"| {title} | {documents} | {len(want)} | {'yes' if same else 'NO'} | " +
               " | ".join(f"{t:.1f}" for t in times) + " |", flush=True)
 
@@ -176,6 +205,8 @@ def main():
         check(title, cu, 1 << 20, True)
         if title == "lengths 1-255":
             check(title + ", not causal", cu, 1 << 20, False)
+    for title, lengths in {"1 x 64k": [65536], "1 x 64k + 1000 x 64": [65536] + [64] * 1000, "4 x 16k": [16384] * 4}.items():
+        check(title, [0] + list(np.cumsum(lengths)), sum(lengths), True)
     for title, cu, tokens in [("falls", [0, 5, 3, 9], 9), ("negative", [0, -5, 9], 9), ("starts at 1", [1, 9], 9),
                               ("past the tensor", [0, 5, 10], 9), ("extremes", [0, 2**31 - 1, -2**31], 9),
                               ("noise", np.random.default_rng(1).integers(-2**31, 2**31, 5000), 1 << 20)]:
@@ -186,7 +217,13 @@ def main():
         cu = [0] + list(np.cumsum(lengths))
         if cu[-1] < 2**31:
             check(f"random {run}", cu, cu[-1], run % 2 == 0, timed=False)
-    sys.exit(failed)
+    for run in range(40):
+        kv_heads = int(rng.integers(1, 9))
+        lengths = rng.integers(0, 200000 // kv_heads, rng.integers(1, 4))
+        cu = [0] + list(np.cumsum(lengths))
+        check(f"few {run}", cu, cu[-1], True, timed=False, kv_heads=kv_heads)
+    print(f"{dealt_lists} lists with a dealt second wave")
+    sys.exit(failed or not dealt_lists)
 
 
 if __name__ == "__main__":

@@ -174,7 +174,8 @@ static KernelTime attentionTime(const WorkloadKernel &k, const Workload &w,
   std::vector<int64_t> offsets = {0};
   for (int64_t n : w.lengths)
     offsets.push_back(offsets.back() + n);
-  schedule::WorkList list = schedule::buildWorkList(offsets, w.causal);
+  schedule::WorkList list = schedule::buildWorkList(
+      offsets, w.causal, {int64_t(machine.sms), w.kvHeads});
   // What an item takes of CTAs, and a CTA of query heads and rows.
   bool isGrouped = isOverKvHeads(k.record);
   auto rows = double(std::max(1LL, std::llround(k.model.rowsPerCta)));

@@ -106,7 +106,8 @@ AttentionForward::prepare(ArrayRef<int64_t> offsets,
 
   auto plan = std::make_unique<ForwardPlan>();
   plan->layout = std::move(*layout);
-  plan->work = schedule::buildWorkList(offsets, settings.causal);
+  plan->work = schedule::buildWorkList(offsets, settings.causal,
+                                       {target.sms(), settings.kvHeads});
   // An empty pack may come without memory.
   const Argument &work = builder.tensor("work");
   if (work.bytes)
@@ -128,7 +129,7 @@ AttentionForward::prepareFromDevice(const DeviceOffsets &offsets,
   Expected<WorkspaceLayout> layout = queryDeviceWorkspace(settings, offsets);
   if (!layout)
     return layout.takeError();
-  PlanBuilder builder(settings, uint64_t(offsets.tokens));
+  PlanBuilder builder(settings, uint64_t(offsets.tokens), target.sms());
   builder.addOffsets(offsets);
   if (Error error = addTensors(builder, *layout, tensors))
     return std::move(error);

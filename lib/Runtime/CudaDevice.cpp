@@ -99,12 +99,14 @@ private:
 class CudaDevice : public Device {
 public:
   CudaDevice(const Driver &driver, DeviceNumber number, Context context,
-             std::string deviceName, std::string arch)
+             std::string deviceName, std::string arch, int multiprocessors)
       : driver(driver), number(number), context(context),
-        deviceName(std::move(deviceName)), arch(std::move(arch)) {}
+        deviceName(std::move(deviceName)), arch(std::move(arch)),
+        multiprocessors(multiprocessors) {}
   ~CudaDevice() override { driver.cuDevicePrimaryCtxRelease_v2(number); }
 
   std::string name() const override { return deviceName; }
+  int64_t sms() const override { return multiprocessors; }
   Expected<std::unique_ptr<Kernel>> load(const LaunchRecord &record) override;
   Expected<uint64_t> allocate(StringRef name, uint64_t bytes) override {
     Pointer pointer = 0;
@@ -141,6 +143,7 @@ private:
   DeviceNumber number;
   Context context;
   std::string deviceName, arch;
+  int multiprocessors;
 };
 
 int tensorMapType(Element element) {
@@ -285,7 +288,7 @@ Expected<std::unique_ptr<Device>> runtime::createCudaDevice(int ordinal) {
                                               Twine(count));
   DeviceNumber number = 0;
   char name[256] = "";
-  int major = 0, minor = 0;
+  int major = 0, minor = 0, multiprocessors = 0;
   Context context = nullptr;
   if (Error error =
           driver.check(driver.cuDeviceGet(&number, ordinal), "cuDeviceGet"))
@@ -303,9 +306,15 @@ Expected<std::unique_ptr<Device>> runtime::createCudaDevice(int ordinal) {
           "cuDeviceGetAttribute"))
     return std::move(error);
   if (Error error =
+          driver.check(driver.cuDeviceGetAttribute(&multiprocessors,
+                                                   multiprocessorCount, number),
+                       "cuDeviceGetAttribute"))
+    return std::move(error);
+  if (Error error =
           driver.check(driver.cuDevicePrimaryCtxRetain(&context, number),
                        "cuDevicePrimaryCtxRetain"))
     return std::move(error);
   std::string arch = ("sm_" + Twine(major) + Twine(minor)).str();
-  return std::make_unique<CudaDevice>(driver, number, context, name, arch);
+  return std::make_unique<CudaDevice>(driver, number, context, name, arch,
+                                      multiprocessors);
 }

@@ -54,6 +54,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32);
 static_assert(sizeof(LaunchConfig) == 56);
 
 // Values of enumerations in cuda.h.
+inline constexpr int multiprocessorCount = 16;
 inline constexpr int computeCapabilityMajor = 75; // CU_DEVICE_ATTRIBUTE_*
 inline constexpr int computeCapabilityMinor = 76;
 inline constexpr int maxDynamicSharedBytes = 8; // CU_FUNC_ATTRIBUTE_*

@@ -129,6 +129,10 @@ std::optional<double> PlanBuilder::number(StringRef name) const {
     return double(tokens);
   if (name == "causal")
     return config.causal;
+  if (name == "sms")
+    return double(sms);
+  if (name == "kv_heads")
+    return double(config.kvHeads);
   if (name == "softmax_scale")
     return config.scale();
   if (config.format == Format::Mxfp8)

@@ -34,8 +34,9 @@ llvm::Error loadKernel(Device &device, const KernelLibrary &library,
 /// Collects tensors, then steps.
 class PlanBuilder {
 public:
-  PlanBuilder(const AttentionConfig &config, uint64_t tokens)
-      : config(config), tokens(tokens) {}
+  /// \p sms: for kernels that order the work list.
+  PlanBuilder(const AttentionConfig &config, uint64_t tokens, int64_t sms = 0)
+      : config(config), tokens(tokens), sms(sms) {}
 
   /// [tokens, heads, head_dim] in BF16, and [tokens, heads] in float32.
   void addBf16(llvm::StringRef name, uint64_t address, int64_t heads,
@@ -81,6 +82,7 @@ private:
 
   const AttentionConfig &config;
   uint64_t tokens;
+  int64_t sms;
   std::vector<Entry> entries;
 };
 

@@ -62,6 +62,7 @@ class SimDevice : public Device {
 public:
   explicit SimDevice(const sim::SimOptions &options) : options(options) {}
   std::string name() const override { return "simulator"; }
+  int64_t sms() const override { return 148; }
   Expected<std::unique_ptr<Kernel>> load(const LaunchRecord &record) override;
   Expected<uint64_t> allocate(StringRef name, uint64_t bytes) override;
   Error release(uint64_t address) override;

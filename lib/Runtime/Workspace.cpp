@@ -226,7 +226,7 @@ runtime::queryDeviceWorkspace(const AttentionConfig &config,
   builder->add("document_order", Element::I32, {2, documents});
   builder->add("document_scale_base", Element::I32, {documents});
   builder->add("document_steps", Element::I32, {documents});
-  builder->add("list_state", Element::I32, {4});
+  builder->add("list_state", Element::I32, {8});
   return std::move(builder->layout);
 }
 

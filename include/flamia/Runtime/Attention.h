@@ -107,7 +107,7 @@ struct DeviceOffsets {
 
 /// The workspace of a forward with such offsets: as if S were the most tiles
 /// that the documents can have, (T + 127 min(documents, T)) / 128, and with
-/// what the device needs to make the work list, 16 documents + 16 bytes.
+/// what the device needs to make the work list, 16 documents + 32 bytes.
 llvm::Expected<WorkspaceLayout>
 queryDeviceWorkspace(const AttentionConfig &config,
                      const DeviceOffsets &offsets);

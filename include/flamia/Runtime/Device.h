@@ -85,6 +85,9 @@ public:
   virtual ~Device();
   /// "simulator" or the GPU's name.
   virtual std::string name() const = 0;
+  /// Streaming multiprocessors; the simulator counts as a B200 of 148. Only the
+  /// order of work depends on it.
+  virtual int64_t sms() const = 0;
   virtual llvm::Expected<std::unique_ptr<Kernel>>
   load(const LaunchRecord &record) = 0;
 

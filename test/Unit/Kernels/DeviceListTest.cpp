@@ -94,29 +94,41 @@ private:
   std::vector<uint64_t> addresses;
 };
 
-KernelRunner listRunner(bool causal) {
+KernelRunner listRunner(bool causal, int64_t heads = 1) {
   RunnerOptions options;
   options.causal = causal;
-  return KernelRunner(1, 1, 64, options);
+  return KernelRunner(heads, heads, 64, options);
 }
 
-void checkList(KernelRunner &runner, const std::vector<int32_t> &cuSeqlens,
+/// True if the list's second wave is dealt.
+bool checkList(KernelRunner &runner, const std::vector<int32_t> &cuSeqlens,
                int64_t tokens) {
   Problem problem(runner, cuSeqlens, tokens);
   problem.makeList();
   std::vector<int64_t> wide(cuSeqlens.begin(), cuSeqlens.end());
+  const AttentionConfig &config = runner.forward->config();
+  schedule::LaunchSize size = {runner.device->sms(), config.kvHeads};
   schedule::WorkList expected =
-      schedule::buildWorkList(wide, runner.forward->config().causal);
+      schedule::buildWorkList(wide, config.causal, size);
   std::vector<int32_t> flat;
   for (const schedule::WorkItem &item : expected.items)
     flat.insert(flat.end(), {item.begin, item.end, item.tile, item.scaleBase});
   std::vector<int32_t> work = problem.piece("work");
-  ASSERT_GE(work.size(), flat.size());
+  EXPECT_GE(work.size(), flat.size());
   flat.resize(work.size(), 0);
   EXPECT_EQ(work, flat);
   std::vector<int32_t> state = problem.piece("list_state");
   EXPECT_EQ(state[0], int32_t(expected.items.size()));
   EXPECT_EQ(state[3], 0);
+  schedule::WorkList longest = schedule::buildWorkList(wide, config.causal);
+  schedule::SecondWave deal = schedule::dealSecondWave(longest.items, size);
+  bool isDealt = config.causal && deal.block > 1;
+  if (isDealt) {
+    EXPECT_EQ(std::vector<int32_t>(state.begin() + 4, state.end()),
+              (std::vector<int32_t>{int32_t(deal.first), int32_t(deal.end),
+                                    int32_t(deal.block), 0}));
+  }
+  return isDealt;
 }
 
 void expectIllegal(KernelRunner &runner, const std::vector<int32_t> &cuSeqlens,
@@ -169,6 +181,30 @@ TEST(DeviceList, IsTheHosts) {
       checkList(runner, offsets, offsets.back() + int(count) % 2 * 100);
     }
   }
+}
+
+TEST(DeviceList, DealsTheSameSecondWave) {
+  std::vector<int32_t> mixed = {900, 58000, 0, 100};
+  mixed.insert(mixed.end(), 300, 64);
+  std::unique_ptr<KernelRunner> runner;
+  for (auto [heads, lengths, isDealt] :
+       {std::tuple<int64_t, std::vector<int32_t>, bool>{1, {65536}, true},
+        {1, {16384, 16384, 0, 16384, 16384}, true},
+        {1, {16384, 16384, 16384, 16384}, true},
+        {1, mixed, true},
+        {1, {60000, 5, 2001}, true},
+        {1, {296 * 128}, false},
+        {1, std::vector<int32_t>(256, 512), false},
+        {3, {20000, 1}, true},
+        {17, {33 * 1117}, false}}) {
+    if (!runner || runner->forward->config().kvHeads != heads)
+      runner = std::make_unique<KernelRunner>(listRunner(true, heads));
+    std::vector<int32_t> offsets = offsetsOf(lengths);
+    EXPECT_EQ(checkList(*runner, offsets, offsets.back()), isDealt)
+        << heads << " heads, " << offsets.back() << " tokens";
+  }
+  KernelRunner notCausal = listRunner(false);
+  EXPECT_FALSE(checkList(notCausal, {0, 65536}, 65536));
 }
 
 TEST(DeviceList, IllegalOffsetsTouchNothing) {
@@ -260,7 +296,7 @@ TEST(DeviceList, WorkspaceByBounds) {
   WorkspaceLayout layout = needed(queryDeviceWorkspace(config, {16, 3, 300}));
   EXPECT_EQ(layout.find("work")->extents[0], 5u);
   EXPECT_EQ(layout.find("document_order")->bytes, 24u);
-  EXPECT_EQ(layout.find("list_state")->bytes, 16u);
+  EXPECT_EQ(layout.find("list_state")->bytes, 32u);
   for (const char *name : {"document_order", "document_scale_base",
                            "document_steps", "list_state"})
     EXPECT_FALSE(layout.find(name)->saved) << name;

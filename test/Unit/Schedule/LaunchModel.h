@@ -15,7 +15,8 @@
 namespace flamia::test {
 
 enum class Order {
-  Library,     ///< longest first, heads in groups
+  Library,     ///< longest first, the second wave dealt, heads in groups
+  Longest,     ///< longest first without an exception
   Documents,   ///< tiles in the documents' order, one head after the other
   ForwardsOwn, ///< longest first for the forward, whatever the kernel
 };
@@ -27,28 +28,31 @@ struct Launch {
 
 inline Launch launchOf(schedule::Kernel kernel, const schedule::Heads &heads,
                        llvm::ArrayRef<int64_t> offsets, Order order,
-                       bool causal = true) {
+                       int64_t sms, bool causal = true,
+                       std::optional<schedule::CostLaw> given = std::nullopt) {
   using namespace schedule;
-  WorkList list = buildWorkList(offsets, causal);
+  bool dealt = order == Order::Library;
+  WorkList list = buildWorkList(
+      offsets, causal, dealt ? LaunchSize{sms, heads.kv} : LaunchSize());
   if (order == Order::Documents)
     std::sort(list.items.begin(), list.items.end(),
               [](const WorkItem &a, const WorkItem &b) {
                 return std::tie(a.begin, a.tile) < std::tie(b.begin, b.tile);
               });
-  CostLaw law = lawOf(kernel);
+  CostLaw law = given ? *given : lawOf(kernel);
+  bool isLibrarys = order == Order::Library || order == Order::Longest;
   int64_t parts = headParts(kernel, heads, int64_t(list.items.size()));
   std::vector<double> cycles;
   for (WorkItem item : list.items) {
     // Without from_end an entry's tile is the tile of keys itself.
-    if (order != Order::Library && kernel == schedule::Kernel::KeyGradients)
+    if (!isLibrarys && kernel == schedule::Kernel::KeyGradients)
       item.tile = (item.end - item.begin - 1) / 128 - item.tile;
     cycles.push_back(cyclesOf(kernel, item, causal, heads, law, parts));
   }
   int64_t y = gridHeads(kernel, heads);
-  int64_t groups = order == Order::Library
-                       ? headGroups(kernel, heads, offsets.back(),
-                                    int64_t(list.items.size()))
-                       : y;
+  int64_t groups = isLibrarys ? headGroups(kernel, heads, offsets.back(),
+                                           int64_t(list.items.size()))
+                              : y;
   return {launchOrder(cycles, y, groups, parts), groups};
 }
 

@@ -3,7 +3,8 @@
 // The model of launches, and with it the goals of issue 6: at most 1.03 times
 // the lower bound where an SM has 4 items, never worse than document order.
 // Negative controls: the two orders that the library does not use miss the
-// goal. All of it is modelled.
+// goal, and longest first without a dealt second wave does where waves are few.
+// All of it is modelled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,14 +38,16 @@ void forEachLaunch(Check check) {
                            {16, 2},
                            {8, 8},
                            {7, 7},
+                           {8, 1},
                            {2, 1},
                            {1, 1}})
     for (int64_t dim : {64, 128})
       for (const Mix &mix : mixes)
         for (Kernel kernel : kernels) {
           Heads heads = {query, kv, dim};
-          Launch launch = launchOf(kernel, heads, mix.offsets, Order::Library);
           for (int64_t sms : {148, 152}) {
+            Launch launch =
+                launchOf(kernel, heads, mix.offsets, Order::Library, sms);
             if (int64_t(launch.cycles.size()) < 4 * sms)
               continue;
             SCOPED_TRACE(mix.name + ", " + nameOf(kernel) + ", heads " +
@@ -138,21 +141,25 @@ TEST(Makespan, GroupsOfHeads) {
 }
 
 TEST(Makespan, LibraryMeetsTheGoal) {
-  int launches = 0, beyondLoad = 0;
+  int launches = 0, beyondLoad = 0, missed = 0;
   double worst = 1;
   forEachLaunch([&](const Mix &mix, Kernel kernel, const Heads &heads,
                     const Launch &launch, int64_t sms) {
     Bounds bounds = lowerBounds(launch.cycles, sms);
     double ratio = makespan(launch.cycles, sms) / bounds.most();
     EXPECT_GE(ratio, 1 - 1e-9);
-    // With one or two heads along the grid the last items are few and long:
-    // 3.4 an SM of the long document, 13.5 an SM of documents of 512.
-    EXPECT_LE(ratio, gridHeads(kernel, heads) <= 2 ? 1.04 : 1.03);
+    // With one or two heads along the grid and short documents the last CTAs,
+    // little more than a start and an end, are a large part of an SM's load.
+    double last = *std::min_element(launch.cycles.begin(), launch.cycles.end());
+    bool isCoarse = gridHeads(kernel, heads) <= 2 && last > 0.04 * bounds.load;
+    EXPECT_LE(ratio, isCoarse ? 1.04 : 1.03);
+    missed += ratio > 1.03;
     worst = std::max(worst, ratio);
     beyondLoad += bounds.most() > 1.03 * bounds.load;
     ++launches;
   });
   EXPECT_GT(launches, 500);
+  EXPECT_LE(missed, 20);
   EXPECT_GT(worst, 1.0);
   // The mean load and the longest item can rarely be missed by 3% by any order.
   EXPECT_LT(beyondLoad, launches / 50) << launches;
@@ -163,7 +170,7 @@ TEST(Makespan, NeverWorseThanDocumentOrder) {
   int better = 0, launches = 0;
   forEachLaunch([&](const Mix &mix, Kernel kernel, const Heads &heads,
                     const Launch &launch, int64_t sms) {
-    Launch other = launchOf(kernel, heads, mix.offsets, Order::Documents);
+    Launch other = launchOf(kernel, heads, mix.offsets, Order::Documents, sms);
     double mine = makespan(launch.cycles, sms);
     double theirs = makespan(other.cycles, sms);
     EXPECT_LE(mine, 1.002 * theirs);
@@ -179,7 +186,7 @@ TEST(Makespan, NegativeControls) {
   for (Order order : {Order::Documents, Order::ForwardsOwn})
     for (const Mix &mix : mixes)
       for (Kernel kernel : kernels) {
-        Launch launch = launchOf(kernel, {8, 8, 128}, mix.offsets, order);
+        Launch launch = launchOf(kernel, {8, 8, 128}, mix.offsets, order, 148);
         worst[order] =
             std::max(worst[order], makespan(launch.cycles, 148) /
                                        lowerBounds(launch.cycles, 148).most());
@@ -193,9 +200,79 @@ TEST(Makespan, WithoutCausality) {
   for (const Mix &mix : lengthMixes(131072))
     for (Kernel kernel : kernels) {
       Launch launch = launchOf(kernel, {64, 8, 128}, mix.offsets,
-                               Order::Library, /*causal=*/false);
+                               Order::Library, 148, /*causal=*/false);
       EXPECT_LE(makespan(launch.cycles, 148),
                 1.03 * lowerBounds(launch.cycles, 148).most())
           << mix.name << ", " << nameOf(kernel);
     }
+}
+
+TEST(Makespan, DealtSecondWave) {
+  // Longest first misses the goal where one head's long items are 3 to 6 waves
+  // and an odd number of them is nearly whole.
+  double worst = 1, worstLongest = 1;
+  for (int64_t tiles : {450, 512, 600, 700, 768, 850})
+    for (int64_t sms : {148, 152})
+      for (bool withShort : {false, true})
+        for (Kernel kernel : kernels) {
+          Mix mix;
+          mix.add(tiles * 128);
+          for (int d = 0; withShort && d < 1000; ++d)
+            mix.add(64);
+          auto ratioOf = [&](Order order) {
+            Launch launch =
+                launchOf(kernel, {8, 1, 128}, mix.offsets, order, sms);
+            return makespan(launch.cycles, sms) /
+                   lowerBounds(launch.cycles, sms).most();
+          };
+          double mine = ratioOf(Order::Library);
+          EXPECT_LE(mine, 1.03) << tiles << " tiles, " << sms << " SMs, "
+                                << nameOf(kernel) << ", " << withShort;
+          worst = std::max(worst, mine);
+          worstLongest = std::max(worstLongest, ratioOf(Order::Longest));
+        }
+  EXPECT_GT(worstLongest, 1.08);
+  EXPECT_LT(worst - 1, (worstLongest - 1) / 3);
+}
+
+TEST(Makespan, OtherLaws) {
+  // The laws are fitted: 30% more or less for a row's start and end must not
+  // make the dealt wave worse than longest first or document order.
+  int dealt = 0, better = 0;
+  for (int64_t tokens : {98304, 131072, 163840, 262144})
+    for (const Mix &mix : lengthMixes(tokens))
+      for (Heads heads : {Heads{8, 1, 128}, {1, 1, 128}, {16, 2, 128}})
+        for (int64_t sms : {148, 152}) {
+          LaunchSize size = {sms, heads.kv};
+          WorkList longest = buildWorkList(mix.offsets, true);
+          if (dealSecondWave(longest.items, size).block < 2 ||
+              int64_t(longest.items.size()) < size.wave(4))
+            continue;
+          for (Kernel kernel : kernels)
+            for (double factor : {0.7, 1.0, 1.3}) {
+              CostLaw law = lawOf(kernel);
+              law.perItem *= factor;
+              auto cyclesOf = [&](Order order) {
+                return launchOf(kernel, heads, mix.offsets, order, sms, true,
+                                law)
+                    .cycles;
+              };
+              auto timeOf = [&](Order order) {
+                return makespan(cyclesOf(order), sms);
+              };
+              double mine = timeOf(Order::Library);
+              double longestFirst = timeOf(Order::Longest);
+              double other = std::min(longestFirst, timeOf(Order::Documents));
+              // Near-ties, both within a short item of the bound, apart.
+              if (mine >
+                  1.012 * lowerBounds(cyclesOf(Order::Library), sms).most())
+                EXPECT_LE(mine, 1.002 * other)
+                    << mix.name << ", " << tokens << " tokens, "
+                    << nameOf(kernel) << ", start and end times " << factor;
+              better += mine < 0.998 * longestFirst;
+              ++dealt;
+            }
+        }
+  EXPECT_GT(dealt, 100);
+  EXPECT_GT(better, dealt / 4) << dealt;
 }

@@ -156,6 +156,79 @@ TEST(WorkList, CoversEveryTileOnce) {
   }
 }
 
+TEST(WorkList, SecondWaveIsDealt) {
+  // 512 tiles on 148 SMs: waves from tile 511, 363, 215 and 67 on. Wave 2 and
+  // the 68 left for wave 3 leave 148 - 67 - 1 = 80 of 148 tiles' difference.
+  Offsets one = {0, 65536};
+  WorkList longest = buildWorkList(one, true);
+  LaunchSize size = {148, 1};
+  SecondWave deal = dealSecondWave(longest.items, size);
+  EXPECT_EQ(deal.first, 148);
+  EXPECT_EQ(deal.end, 296);
+  EXPECT_EQ(deal.block, 2 * 363 - 511 - 2 * 67);
+  std::vector<int32_t> tiles;
+  for (const WorkItem &item : buildWorkList(one, true, size).items)
+    tiles.push_back(item.tile);
+  for (int64_t i = 0; i < 512; ++i)
+    EXPECT_EQ(tiles[size_t(i)], 511 - deal.source(i)) << i;
+  EXPECT_EQ(tiles[147], 364);
+  EXPECT_EQ(tiles[148], 363 - 40);
+  EXPECT_EQ(tiles[149], 363);
+  EXPECT_EQ(tiles[150], 363 - 41);
+  // The wave's second block has 67 entries.
+  EXPECT_EQ(tiles[148 + 81], 363 - 81 - 33);
+  EXPECT_EQ(tiles[295], 363 - 147);
+  EXPECT_EQ(tiles[296], 215);
+
+  auto blockOf = [](const Offsets &offsets, const LaunchSize &of) {
+    return dealSecondWave(buildWorkList(offsets, true).items, of).block;
+  };
+  // Three whole waves: all of the second one. Four: nothing is missing.
+  EXPECT_EQ(blockOf({0, 3 * 148 * 128}, size), 147);
+  EXPECT_EQ(blockOf({0, 4 * 148 * 128}, size), 0);
+  // Two heads along the grid halve a wave.
+  EXPECT_EQ(blockOf({0, 3 * 74 * 128}, {148, 2}), 73);
+  // Fewer entries than two waves, more than 32, differences of some tiles, and
+  // no launch at all.
+  EXPECT_EQ(blockOf({0, 296 * 128}, size), 0);
+  EXPECT_EQ(blockOf({0, 33 * 148 * 128}, size), 0);
+  EXPECT_EQ(blockOf({0, 33 * 148 * 128}, {148, 64}), 0);
+  EXPECT_EQ(blockOf(uniform(256, 512), size), 0);
+  EXPECT_EQ(blockOf({}, size), 0);
+  EXPECT_EQ(blockOf(one, {}), 0);
+  EXPECT_EQ(blockOf(one, {148, 1000}), 0);
+}
+
+TEST(WorkList, DealtListsCoverEveryTileOnce) {
+  uint64_t state = 3;
+  int dealt = 0;
+  for (int run = 0; run < 60; ++run) {
+    Offsets offsets = {0};
+    for (int d = 0; d < 3; ++d) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      offsets.push_back(offsets.back() + int64_t(state >> 33) % 50000);
+    }
+    for (LaunchSize size : {LaunchSize{148, 1}, {148, 3}, {152, 8}, {7, 1}}) {
+      WorkList longest = buildWorkList(offsets, true);
+      WorkList list = buildWorkList(offsets, true, size);
+      expectCovers(offsets, list);
+      SecondWave deal = dealSecondWave(longest.items, size);
+      dealt += deal.block > 1;
+      for (size_t i = 0; i < list.items.size(); ++i) {
+        const WorkItem &from = longest.items[size_t(deal.source(int64_t(i)))];
+        EXPECT_EQ(list.items[i].begin, from.begin);
+        EXPECT_EQ(list.items[i].tile, from.tile);
+      }
+    }
+    // Without causality nothing is dealt.
+    WorkList plain = buildWorkList(offsets, false);
+    WorkList same = buildWorkList(offsets, false, {148, 1});
+    for (size_t i = 0; i < plain.items.size(); ++i)
+      EXPECT_EQ(plain.items[i].tile, same.items[i].tile);
+  }
+  EXPECT_GT(dealt, 30);
+}
+
 TEST(WorkList, MostItemsIsReached) {
   EXPECT_EQ(mostItems(0, 0), 0);
   EXPECT_EQ(mostItems(0, 5), 0);
