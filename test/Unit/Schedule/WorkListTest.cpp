@@ -188,6 +188,9 @@ TEST(WorkList, SecondWaveIsDealt) {
   EXPECT_EQ(blockOf({0, 4 * 148 * 128}, size), 0);
   // Two heads along the grid halve a wave.
   EXPECT_EQ(blockOf({0, 3 * 74 * 128}, {148, 2}), 73);
+  // 15 tiles are missing at the waves of 10 heads, 18 at those of 8.
+  EXPECT_EQ(blockOf({0, 44 * 128}, {148, 10}), 0);
+  EXPECT_EQ(blockOf({0, 55 * 128}, {148, 8}), 18);
   // Fewer entries than two waves, more than 32, differences of some tiles, and
   // no launch at all.
   EXPECT_EQ(blockOf({0, 296 * 128}, size), 0);
