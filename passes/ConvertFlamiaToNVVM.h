@@ -383,6 +383,7 @@ private:
   //===--- Products and tensor memory: ConvertFlamiaToNVVMProducts.cpp ----===//
   LogicalResult lowerMma(tcgen::MmaOp op);
   void lowerCopyScales(tcgen::CopyScalesOp op);
+  void lowerCopyOperand(tcgen::CopyOperandOp op);
   LogicalResult lowerRead(tcgen::ReadOp op);
   LogicalResult lowerReadMax(tcgen::ReadMaxOp op);
   void waitForOwnWrites(Value buffer);

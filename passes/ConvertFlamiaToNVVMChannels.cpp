@@ -92,8 +92,9 @@ static bool byThreads(Operation *op) {
 static bool usesTensorCore(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        bool uses = isa<tcgen::MmaOp, tcgen::CopyScalesOp, tcgen::DrainOp,
-                        tcgen::ReadMaxOp, tcgen::FillScalesOp>(inner);
+        bool uses =
+            isa<tcgen::MmaOp, tcgen::CopyScalesOp, tcgen::CopyOperandOp,
+                tcgen::DrainOp, tcgen::ReadMaxOp, tcgen::FillScalesOp>(inner);
         if (auto read = dyn_cast<tcgen::ReadOp>(inner))
           uses = read.getBuffer().getType().getSpace() == tcgen::Space::Tmem;
         return uses || writesTo(inner, tcgen::Space::Tmem)

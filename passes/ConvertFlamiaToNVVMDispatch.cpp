@@ -105,6 +105,7 @@ LogicalResult KernelLowering::dispatch(Operation *op) {
       .Case([&](TmaLoadOp o) { return lowerTmaLoad(o); })
       .Case([&](BulkLoadOp o) { return lowerBulkLoad(o); })
       .Case([&](CopyScalesOp o) { return lowerCopyScales(o), success(); })
+      .Case([&](CopyOperandOp o) { return lowerCopyOperand(o), success(); })
       .Case([&](MmaOp o) { return lowerMma(o); })
       .Case([&](ReadOp o) { return lowerRead(o); })
       .Case([&](ReadMaxOp o) { return lowerReadMax(o); })

@@ -36,6 +36,17 @@ static Value descriptor(Emitter &e, Value start, int64_t offset, int64_t bits) {
   return e.ori(e.toI64(e.addC(start, low + offset / 16)), e.c64(bits - low));
 }
 
+/// Byte offset of a K step inside a K-major image: slabs of `span` bytes.
+static int64_t kMajorOffset(BufferType type, int64_t step) {
+  int64_t span = type.getSpanBytes();
+  return 32 * step / span * type.getRows() * span + 32 * step % span;
+}
+
+static int64_t kMajorBits(BufferType type) {
+  int64_t span = type.getSpanBytes();
+  return descriptorBits(span, 16, 8 * span);
+}
+
 /// Element code in the instruction word, by kind (PTX ISA, tables of the
 /// instruction descriptor: E2M1 is 1 in kind::mxf4nvf4).
 static std::optional<uint32_t> elementCode(Type type) {
@@ -100,15 +111,6 @@ LogicalResult KernelLowering::lowerMma(tcgen::MmaOp op) {
   if (!isNvfp4)
     word |= scaled ? uint32_t(1) << 23 : uint32_t(1) << 4;
 
-  // Byte offset of a K step inside a K-major image: slabs of `span` bytes.
-  auto kMajorOffset = [](BufferType type, int64_t step) {
-    int64_t span = type.getSpanBytes();
-    return 32 * step / span * type.getRows() * span + 32 * step % span;
-  };
-  auto kMajorBits = [](BufferType type) {
-    int64_t span = type.getSpanBytes();
-    return descriptorBits(span, 16, 8 * span);
-  };
   auto mnMajorOffset = [&](BufferType type, int64_t step) {
     return step * stepK * type.getSpanBytes();
   };
@@ -170,6 +172,23 @@ void KernelLowering::lowerCopyScales(tcgen::CopyScalesOp op) {
           NVVM::Tcgen05CpSrcFormatAttr(),
           e.intToPtr(e.addC(to, 4 * atom), Tensor),
           descriptor(e, from, 512 * atom, descriptorBits(16, 16, 128)));
+  });
+}
+
+void KernelLowering::lowerCopyOperand(tcgen::CopyOperandOp op) {
+  auto type = cast<BufferType>(op.getSource().getType());
+  Value from = e.shr(smemAddress(op.getSource(), get(op.getSourceSlot())), 4);
+  Value to = tmemAddress(op.getTarget(), get(op.getTargetSlot()));
+  int64_t steps =
+      type.getCols() * type.getElementType().getIntOrFloatBitWidth() / 256;
+  issue([&] {
+    for (int64_t step = 0; step < steps; ++step)
+      NVVM::Tcgen05CpOp::create(
+          e.b, e.loc, NVVM::Tcgen05CpShape::SHAPE_128x256b,
+          NVVM::CTAGroupKind::CTA_1, NVVM::Tcgen05CpMulticast::NONE,
+          NVVM::Tcgen05CpSrcFormatAttr(),
+          e.intToPtr(e.addC(to, 8 * step), Tensor),
+          descriptor(e, from, kMajorOffset(type, step), kMajorBits(type)));
   });
 }
 

@@ -93,6 +93,8 @@ void flamia::buildMemoryPipeline(OpPassManager &kernelPasses,
   kernelPasses.addPass(createSplitColumnsPass());
   if (options.optLevel > 0 && options.arch == "sm_103a")
     kernelPasses.addPass(createReadMaxPass());
+  if (options.optLevel > 0)
+    kernelPasses.addPass(createCopyOperandsPass());
   kernelPasses.addPass(createAllocateMemoryPass());
 }
 

@@ -265,6 +265,36 @@ def ReadMaxPass : Pass<"flamia-read-max", "::flamia::KernelOp"> {
   let dependentDialects = ["::flamia::FlamiaDialect", "::flamia::tcgen::TcgenDialect"];
 }
 
+def CopyOperandsPass : Pass<"flamia-copy-operands", "::flamia::KernelOp"> {
+  let summary = "keep operands that products of a loop share in tensor memory";
+  let description = [{
+    A product with both operands in shared memory reads all of both; with its `a` in tensor
+    memory it reads `b` alone. An 8-bit `a` that a load brings before a loop, and of which
+    products in the loop contract the columns, is copied once (`tcgen.copy_operand`), in front
+    of the loop or of the branch with the loop's first products; they read the copy. As many operands as
+    `flamia-allocate-memory` finds columns for, in program order: none where results fill
+    tensor memory. Numbers do not change.
+
+    Before:
+
+    ```mlir
+    %slot = tcgen.wait %loaded
+    scf.for %i = %c0 to %c8 step %c1 {
+      tcgen.mma %s[%c0], %q[%slot], %k[%c0] scales %sq[%c0], %sk[%c0] major k accumulate %false
+        : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>,
+          !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>,
+          !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>,
+          !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>,
+          !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+    }
+    ```
+
+    After: `tcgen.copy_operand %q[%slot], %rows[%c0]` in front of the loop, and
+    `%rows[%c0]` in the place of `%q[%slot]` in the product.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def AllocateMemoryPass : Pass<"flamia-allocate-memory", "::flamia::KernelOp"> {
   let summary = "place buffers in shared memory and in the 512 tensor memory columns";
   let description = [{

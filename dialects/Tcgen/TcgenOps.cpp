@@ -213,7 +213,8 @@ LogicalResult RoleOp::verify() {
       first += before.getWarps();
   WalkResult result = walk([&](Operation *op) {
     if (warps > kGroupWarps &&
-        isa<ExpectOp, TmaLoadOp, BulkLoadOp, CopyScalesOp, MmaOp, DrainOp>(op))
+        isa<ExpectOp, TmaLoadOp, BulkLoadOp, CopyScalesOp, CopyOperandOp, MmaOp,
+            DrainOp>(op))
       op->emitOpError("expected in a role of one warpgroup, but '")
           << getName() << "' has " << warps << " warps";
     else if (isVectorCode(op) && warps % kGroupWarps != 0)
@@ -343,6 +344,25 @@ LogicalResult CopyScalesOp::verify() {
       failed(checkKind(*this, "target", getTarget().getType(),
                        {{Space::Tmem, Layout::Scales}})))
     return failure();
+  return checkTile(*this, "target", getTarget().getType(), source.getRows(),
+                   source.getCols(), source.getElementType());
+}
+
+LogicalResult CopyOperandOp::verify() {
+  if (failed(checkWhole(*this)))
+    return failure();
+  BufferType source = getSource().getType();
+  if (failed(checkKind(*this, "source", source,
+                       {{Space::Smem, Layout::Operand}})) ||
+      failed(checkKind(*this, "target", getTarget().getType(),
+                       {{Space::Tmem, Layout::Lanes}})))
+    return failure();
+  int64_t bits =
+      source.getCols() * source.getElementType().getIntOrFloatBitWidth();
+  if (source.getRows() != 128 || bits % 256 != 0)
+    return emitOpError("expected source to have 128 rows of a multiple of 32 "
+                       "bytes, but got ")
+           << source;
   return checkTile(*this, "target", getTarget().getType(), source.getRows(),
                    source.getCols(), source.getElementType());
 }

@@ -286,6 +286,28 @@ def CopyScalesOp : Tcgen_Op<"copy_scales", [MemoryEffects<[MemRead, MemWrite]>]>
   let hasVerifier = 1;
 }
 
+def CopyOperandOp : Tcgen_Op<"copy_operand", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "copies an operand image from shared memory to rows of tensor memory";
+  let description = [{
+    `tcgen05.cp.128x256b`, one for 32 bytes of all 128 rows; asynchronous, in order before later
+    products of the same role. The rows are packed, as the `a` of a product has them there.
+
+    Example:
+
+    ```mlir
+    tcgen.copy_operand %q[%slot], %qt[%c0]
+      : !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
+    ```
+  }];
+  let arguments = (ins Tcgen_BufferType:$source, Index:$source_slot,
+    Tcgen_BufferType:$target, Index:$target_slot);
+  let assemblyFormat = [{
+    $source `[` $source_slot `]` `,` $target `[` $target_slot `]` attr-dict
+    `:` qualified(type($source)) `,` qualified(type($target))
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//

@@ -207,7 +207,8 @@ private:
         break;
       }
       case Event::TmemCopy:
-        occupy(tensorFree, lat.scaleCopy);
+        occupy(tensorFree,
+               std::max(lat.scaleCopy, e.bytes / Machine::sharedBytes));
         break;
       case Event::Commit:
         signal(r, e, std::max(now, tensorFree) + lat.commit);

@@ -138,7 +138,11 @@ void Profiler::issue(const AsyncOp &op) {
       profile.shapes.push_back(shape);
     add(path, {Event::Mma, at, 0, 0});
   } else if (op.kind == AsyncOp::TmemCopy || op.kind == AsyncOp::TmemShift) {
-    add(path, {Event::TmemCopy, 0, 0, 0});
+    uint32_t bytes = 0;
+    if (op.cp)
+      for (const ByteRange &r : op.cp->footprint.smemRead)
+        bytes += r.size;
+    add(path, {Event::TmemCopy, 0, 0, bytes});
   } else if (op.isStore()) {
     add(path, {Event::Store, 0, 0, op.bytes});
   }

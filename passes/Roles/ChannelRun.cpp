@@ -319,7 +319,7 @@ private:
               /*replaces=*/true, event.firstCol);
           return success();
         })
-        .Case([&](CopyScalesOp copy) {
+        .Case<CopyScalesOp, CopyOperandOp>([&](auto copy) {
           unsigned done = productEvent(role);
           use(copy.getSource(), event.operandSlots[0], done,
               /*replaces=*/false);

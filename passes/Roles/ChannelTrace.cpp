@@ -133,7 +133,7 @@ private:
           event.slot = get(user.getSlot());
           event.firstCol = lookup(user.getBuffer());
         })
-        .Case([&](CopyScalesOp copy) {
+        .Case<CopyScalesOp, CopyOperandOp>([&](auto copy) {
           event.operandSlots = {get(copy.getSourceSlot()),
                                 get(copy.getTargetSlot())};
         })

@@ -50,7 +50,7 @@ struct Profile {
       Wait,        ///< Until phase b of the mbarrier a is complete.
       Arrive,      ///< At mbarrier a, in its phase b.
       Mma,         ///< Shape a.
-      TmemCopy,    ///< tcgen05.cp or shift.
+      TmemCopy,    ///< tcgen05.cp of bytes, or shift.
       Commit,      ///< mbarrier a, phase b, once the MMAs before are done.
       Load,        ///< bytes to shared memory; signals mbarrier a, phase b.
       Store,       ///< bytes out of shared memory.
