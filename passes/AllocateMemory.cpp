@@ -128,7 +128,10 @@ public:
   /// The same for buffers that share space where it is ordered who uses it.
   /// First fit depends on the sequence: a buffer that ends beyond `limit` comes
   /// first in the next try. Returns the end of the best try, whose places stay.
-  FailureOr<int64_t> placeShared(int64_t limit) {
+  /// \p inPipe: the order of the tensor pipe counts.
+  FailureOr<int64_t> placeShared(int64_t limit, bool inPipe) {
+    countsPipe = inPipe;
+    ordered.clear();
     constexpr int kTries = 64;
     std::vector<AllocOp> order = inOrderOfAlignment(), best;
     int64_t bestEnd = std::numeric_limits<int64_t>::max();
@@ -220,7 +223,7 @@ private:
   bool areOrdered(AllocOp a, int64_t partOfA, AllocOp b, int64_t partOfB) {
     auto [known, isNew] = ordered.try_emplace({{a, partOfA}, {b, partOfB}});
     if (isNew)
-      known->second = run.areOrdered(a, partOfA, b, partOfB);
+      known->second = run.areOrdered(a, partOfA, b, partOfB, countsPipe);
     return known->second;
   }
 
@@ -289,6 +292,7 @@ private:
   using Part = std::pair<Operation *, int64_t>;
   llvm::DenseMap<std::pair<Part, Part>, bool> ordered;
   int64_t end = 0;
+  bool countsPipe = true;
 };
 
 struct AllocateMemoryPass
@@ -369,7 +373,7 @@ struct AllocateMemoryPass
         continue;
       if (!isFull)
         return llvm::alignTo(*end, 128);
-      end = smem.placeShared(limit);
+      end = smem.placeShared(limit, /*inPipe=*/true);
       if (failed(end))
         return failure();
       if (*end <= limit)
@@ -388,7 +392,11 @@ struct AllocateMemoryPass
       return 0;
     FailureOr<int64_t> end = tmem.place();
     if (succeeded(end) && *end > kTmemColumns)
-      end = tmem.placeShared(kTmemColumns);
+      end = tmem.placeShared(kTmemColumns, /*inPipe=*/false);
+    if (succeeded(end) && *end > kTmemColumns) {
+      end = tmem.placeShared(kTmemColumns, /*inPipe=*/true);
+      kernel->setAttr(kNeedsPipeOrder, UnitAttr::get(&getContext()));
+    }
     if (failed(end))
       return failure();
     if (*end > kTmemColumns) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/Roles/ChannelRun.h"
 #include "passes/Trial.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -102,16 +103,27 @@ struct CopyOperandsPass
   void runOnOperation() override {
     KernelOp kernel = getOperation();
     size_t count = findOperands(kernel).size();
-    while (count > 0 && !fits(kernel, count))
-      --count;
-    copyFirst(kernel, count);
+    if (count == 0)
+      return;
+    // No more of a kernel may lean on the order of the tensor pipe than before.
+    std::optional<bool> before = allocate(kernel, 0);
+    for (; count > 0; --count) {
+      std::optional<bool> after = allocate(kernel, count);
+      if (after && (!*after || (before && *before)))
+        return copyFirst(kernel, count);
+    }
   }
 
-  static bool fits(KernelOp kernel, size_t count) {
+  /// Whether the kernel needs the order of the tensor pipe with so many copies;
+  /// none where memory is too small.
+  static std::optional<bool> allocate(KernelOp kernel, size_t count) {
     Trial trial(kernel);
     copyFirst(trial.get(), count);
-    return succeeded(trial.run(
-        [](OpPassManager &rest) { rest.addPass(createAllocateMemoryPass()); }));
+    if (failed(trial.run([](OpPassManager &rest) {
+          rest.addPass(createAllocateMemoryPass());
+        })))
+      return std::nullopt;
+    return trial.get()->hasAttr(kNeedsPipeOrder);
   }
 };
 

@@ -53,6 +53,7 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
       orders = {{Order::Ahead, /*inOuterLoops=*/true},
                 {Order::AheadInTurns, /*inOuterLoops=*/true},
                 Order::Ahead,
+                Order::AheadInPlaces,
                 Order::AheadInTurns};
     // Early products need more memory. Whether there is enough, and whether the
     // roles still meet, is tried.
@@ -77,10 +78,11 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
   }
 
   /// How products follow each other: as early as possible, each result with
-  /// columns of its own or in turns; of several work items, each item's next
+  /// columns of its own, or those of the result in its place in another block,
+  /// or all in turns in the same; of several work items, each item's next
   /// scores before its weights are used; or in program order.
   struct Order {
-    enum Kind { Ahead, AheadInTurns, ScoresFirst, Program };
+    enum Kind { Ahead, AheadInPlaces, AheadInTurns, ScoresFirst, Program };
     Order(Kind kind, bool inOuterLoops = false)
         : kind(kind), inOuterLoops(inOuterLoops) {}
 
@@ -137,7 +139,9 @@ struct PipelinePass : public flamia::impl::PipelinePassBase<PipelinePass> {
     if (order.kind == Order::ScoresFirst)
       planner.issueScoresFirst();
     else if (order.kind != Order::Program)
-      planner.issueAhead(/*inTurns=*/order.kind == Order::AheadInTurns);
+      planner.issueAhead(order.kind == Order::AheadInTurns    ? Turns::OfAll
+                         : order.kind == Order::AheadInPlaces ? Turns::OfPlaces
+                                                              : Turns::None);
     if (failed(planner.plan()))
       return {failure(), false};
     for (auto &[name, role] : planner.getRoles())

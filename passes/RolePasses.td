@@ -273,7 +273,8 @@ def CopyOperandsPass : Pass<"flamia-copy-operands", "::flamia::KernelOp"> {
     products in the loop contract the columns, is copied once (`tcgen.copy_operand`), in front
     of the loop or of the branch with the loop's first products; they read the copy. As many operands as
     `flamia-allocate-memory` finds columns for, in program order: none where results fill
-    tensor memory. Numbers do not change.
+    tensor memory, or where buffers would have to share columns in an order that only the tensor
+    pipe keeps, and without copies need not. Numbers do not change.
 
     Before:
 
@@ -311,7 +312,9 @@ def AllocateMemoryPass : Pass<"flamia-allocate-memory", "::flamia::KernelOp"> {
     Given offsets are kept. Buffers at given offsets that share space must be used in an
     order that signals and waits enforce (rule R8); otherwise that is an error that names
     both. When a memory is full, rings of loads lose slots (with a remark), then buffers
-    whose order is proven share space. Beyond 232448 bytes or 512 columns: an error with all
+    whose order is proven share space. The order in which the tensor pipe executes what one
+    thread issued, of which PTX promises little, counts only where columns are short
+    otherwise; the kernel then has the attribute `tcgen.needs_pipe_order`. Beyond 232448 bytes or 512 columns: an error with all
     sizes. Numbers do not change.
 
     A kernel without products waits for memory, so two of its CTAs should share an SM: rings

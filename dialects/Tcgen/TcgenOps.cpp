@@ -357,12 +357,8 @@ LogicalResult CopyOperandOp::verify() {
       failed(checkKind(*this, "target", getTarget().getType(),
                        {{Space::Tmem, Layout::Lanes}})))
     return failure();
-  int64_t bits =
-      source.getCols() * source.getElementType().getIntOrFloatBitWidth();
-  if (source.getRows() != 128 || bits % 256 != 0)
-    return emitOpError("expected source to have 128 rows of a multiple of 32 "
-                       "bytes, but got ")
-           << source;
+  if (source.getRows() != 128)
+    return emitOpError("expected source to have 128 rows, but got ") << source;
   return checkTile(*this, "target", getTarget().getType(), source.getRows(),
                    source.getCols(), source.getElementType());
 }

@@ -209,9 +209,10 @@ Operation *CrossingPlanner::placeOfNext(DotOp dot, scf::ForOp loop,
 
 /// Before which product of its block the loop's first products can be issued:
 /// the last that waits for vector code. What they need must be there, and
-/// results that pass through their buffers must come before.
-Operation *CrossingPlanner::placeOfFirst(scf::ForOp loop,
-                                         ArrayRef<DotOp> ahead) {
+/// results that pass through their buffers must come before. Loads that they
+/// are the first to use are waited for there: `early`.
+Operation *CrossingPlanner::placeOfFirst(scf::ForOp loop, ArrayRef<DotOp> ahead,
+                                         llvm::SetVector<Value> &early) {
   Block *block = loop->getBlock();
   Operation *place = nullptr;
   for (Operation &op : llvm::make_range(block->begin(), loop->getIterator())) {
@@ -238,9 +239,19 @@ Operation *CrossingPlanner::placeOfFirst(scf::ForOp loop,
   auto isWaitedFor = [&](Value operand) {
     Value root = lookThroughTransposes(operand).value;
     auto views = loadViews.find(root);
-    if (!loop->isAncestor(blockOf(root)->getParentOp()))
-      return blockOf(root) != block ||
-             (views != loadViews.end() && isUsedBefore(*views->second));
+    bool isInLoop = loop->isAncestor(blockOf(root)->getParentOp());
+    if (!isInLoop) {
+      if (blockOf(root) != block)
+        return true;
+      if (views == loadViews.end())
+        return false;
+      if (isUsedBefore(*views->second))
+        return true;
+      Value last = views->second->back();
+      if (!isThere(last) || !loadUses.contains(last))
+        return false;
+      early.insert(last);
+    }
     // A ring is emptied in the order in which it is filled.
     Value channel = loads.find(root)->second.channel;
     return llvm::all_of(loads, [&](auto &entry) {
@@ -290,11 +301,17 @@ void CrossingPlanner::planRotation() {
       placesAhead |= place != nullptr;
       mma.rotate(loop, dot, place);
     }
+    llvm::SetVector<Value> early;
     if (Operation *place = issuesAhead && !ahead.empty()
-                               ? placeOfFirst(loop, ahead)
+                               ? placeOfFirst(loop, ahead, early)
                                : nullptr) {
       placesAhead = true;
-      mma.startBefore(loop, place);
+      SmallVector<Step> first;
+      for (Value load : early) {
+        *loadUses[load].isEarly = true;
+        llvm::append_range(first, loadUses[load].steps);
+      }
+      mma.startBefore(loop, place, first);
     }
     for (Value channel : carried) {
       placesAhead = true;

@@ -146,9 +146,11 @@ private:
     return role.lastProduct = addEvent({issueEvent(role), role.lastProduct});
   }
 
-  /// Of all columns, or of those of a part of the buffer.
+  /// Of all columns, or of those of a part of the buffer. `issue`: of uses by
+  /// the tensor core.
   void use(Value buffer, int64_t slot, unsigned event, bool replaces,
-           std::optional<int64_t> firstCol = {}) {
+           std::optional<int64_t> firstCol = {},
+           std::optional<unsigned> issue = {}) {
     AllocOp alloc = allocOf(buffer);
     int64_t cols = alloc.getType().getCols(), first = firstCol.value_or(0);
     int64_t end =
@@ -159,7 +161,15 @@ private:
       if (lives.empty() || replaces)
         lives.emplace_back();
       lives.back().uses.push_back(event);
+      if (issue)
+        lives.back().issues.push_back(*issue);
     }
+  }
+
+  /// By the tensor core, for what was issued last.
+  void useInPipe(const Role &role, Value buffer, int64_t slot, bool replaces) {
+    use(buffer, slot, role.lastProduct, replaces, /*firstCol=*/{},
+        role.trace->warps == 1 ? role.last : role.lastIssue);
   }
 
   //===--------------------------------------------------------------------===//
@@ -320,20 +330,22 @@ private:
           return success();
         })
         .Case<CopyScalesOp, CopyOperandOp>([&](auto copy) {
-          unsigned done = productEvent(role);
-          use(copy.getSource(), event.operandSlots[0], done,
-              /*replaces=*/false);
-          use(copy.getTarget(), event.operandSlots[1], done, /*replaces=*/true);
+          productEvent(role);
+          useInPipe(role, copy.getSource(), event.operandSlots[0],
+                    /*replaces=*/false);
+          useInPipe(role, copy.getTarget(), event.operandSlots[1],
+                    /*replaces=*/true);
           return success();
         })
         .Case([&](MmaOp mma) {
-          unsigned done = productEvent(role);
+          productEvent(role);
           Value buffers[] = {mma.getD(), mma.getA(), mma.getB(),
                              mma.getAScales(), mma.getBScales()};
           for (size_t i = 1; i < event.operandSlots.size(); ++i)
-            use(buffers[i], event.operandSlots[i], done, /*replaces=*/false);
-          use(buffers[0], event.operandSlots[0], done,
-              /*replaces=*/!event.accumulates);
+            useInPipe(role, buffers[i], event.operandSlots[i],
+                      /*replaces=*/false);
+          useInPipe(role, buffers[0], event.operandSlots[0],
+                    /*replaces=*/!event.accumulates);
           return success();
         })
         .Case([&](DrainOp) {
@@ -459,16 +471,19 @@ FailureOr<ChannelRun> ChannelRun::create(KernelOp kernel) {
   return run;
 }
 
-bool ChannelRun::areOrdered(const Record &record, Part a, Part b) const {
+bool ChannelRun::areOrdered(const Record &record, Part a, Part b,
+                            bool inPipe) const {
   auto slotsOfA = record.lives.find(a), slotsOfB = record.lives.find(b);
   if (slotsOfA == record.lives.end() || slotsOfB == record.lives.end())
     return true;
   auto precedes = [&](const Life &first, const Life &second) {
     return llvm::all_of(first.uses, [&](unsigned early) {
-      return llvm::all_of(second.uses, [&](unsigned late) {
+      auto isBefore = [&](unsigned late) {
         const llvm::BitVector &before = record.before[late];
         return early < before.size() && before.test(early);
-      });
+      };
+      return llvm::all_of(second.uses, isBefore) &&
+             (inPipe || llvm::all_of(second.issues, isBefore));
     });
   };
   for (auto &[slotOfA, livesOfA] : slotsOfA->second)
@@ -481,8 +496,8 @@ bool ChannelRun::areOrdered(const Record &record, Part a, Part b) const {
 }
 
 bool ChannelRun::areOrdered(AllocOp a, int64_t partOfA, AllocOp b,
-                            int64_t partOfB) const {
+                            int64_t partOfB, bool inPipe) const {
   return llvm::all_of(records, [&](const Record &record) {
-    return areOrdered(record, {a, partOfA}, {b, partOfB});
+    return areOrdered(record, {a, partOfA}, {b, partOfB}, inPipe);
   });
 }

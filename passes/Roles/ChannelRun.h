@@ -4,8 +4,8 @@
 // waits, signals that come before an earlier one was waited for, and the order
 // in which buffers are used. "Before" means by signals and waits, whatever the
 // speed of the roles and of a role's warps, one of which issues. Products and
-// scale copies of one role complete in the order of their issue (facts:
-// docs/dialect-tcgen.md).
+// copies of one role complete in the order of their issue (facts:
+// docs/dialect-tcgen.md); whether that orders buffers is the caller's choice.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +25,10 @@ namespace flamia {
 /// hold one while they wait for the next.
 constexpr llvm::StringLiteral kMinSlots = "tcgen.min_slots";
 
+/// Attribute of a kernel whose buffers share columns of tensor memory in an
+/// order that only the tensor pipe keeps.
+constexpr llvm::StringLiteral kNeedsPipeOrder = "tcgen.needs_pipe_order";
+
 class ChannelRun {
 public:
   /// Runs a kernel of roles. A cyclic wait, a lost signal or a wrong number of
@@ -36,9 +40,11 @@ public:
   int64_t getParts() const { return parts; }
 
   /// Whether parts of two buffers may share space: of any two contents of
-  /// theirs, all uses of one come before all uses of the other.
+  /// theirs, all uses of one come before all uses of the other. \p inPipe: the
+  /// tensor pipe's order counts, which PTX promises for few pairs of
+  /// instructions (docs/simulator-races.md).
   bool areOrdered(tcgen::AllocOp a, int64_t partOfA, tcgen::AllocOp b,
-                  int64_t partOfB) const;
+                  int64_t partOfB, bool inPipe) const;
 
 private:
   friend class Execution;
@@ -46,6 +52,8 @@ private:
   /// Uses of a slot from one writing that replaces its content to the next.
   struct Life {
     llvm::SmallVector<unsigned> uses;
+    /// When those of the tensor core were issued.
+    llvm::SmallVector<unsigned> issues;
   };
   /// What one launch leaves behind.
   struct Record {
@@ -57,7 +65,7 @@ private:
         lives;
   };
   using Part = std::pair<mlir::Operation *, int64_t>;
-  bool areOrdered(const Record &record, Part a, Part b) const;
+  bool areOrdered(const Record &record, Part a, Part b, bool inPipe) const;
 
   int64_t parts = 1;
   std::vector<Record> records;

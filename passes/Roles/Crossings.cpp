@@ -91,6 +91,15 @@ int64_t CrossingPlanner::countColumns() {
   return columns;
 }
 
+/// How many products of the block that start from zero come before the product.
+static int64_t placeInBlock(Operation *op) {
+  if (!isa_and_nonnull<DotOp>(op))
+    return 0;
+  return llvm::count_if(op->getBlock()->getOps<DotOp>(), [&](DotOp dot) {
+    return isZeroTile(dot.getAcc()) && dot->isBeforeInBlock(op);
+  });
+}
+
 /// A buffer of that type whose last user comes before `next` does. Program
 /// order is an order in which the roles can run, so waiting for it ends.
 CrossingPlanner::Turn *CrossingPlanner::findTurn(tcgen::BufferType type,
@@ -102,17 +111,19 @@ CrossingPlanner::Turn *CrossingPlanner::findTurn(tcgen::BufferType type,
     if (turn.buffer.getType() == type && turn.role == role &&
         (hasSlots || issuesAhead ||
          turn.lastUse->getBlock() == next->getBlock()) &&
-        comesBefore(turn.lastUse, next))
+        comesBefore(turn.lastUse, next) &&
+        (mayTakeTurns == Turns::OfAll || turn.place == placeInBlock(next)))
       return &turn;
   return nullptr;
 }
 
 void CrossingPlanner::takeTurn(Turn *turn, Value buffer, Value channel,
-                               StringRef role, Operation *lastUse) {
+                               StringRef role, Operation *lastUse,
+                               int64_t place) {
   if (turn)
     turn->lastUse = lastUse;
   else
-    turns.push_back({buffer, channel, lastUse, role});
+    turns.push_back({buffer, channel, lastUse, role, place});
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,6 +159,18 @@ CrossingPlanner::Consumers CrossingPlanner::consumersOf(Value value) {
 
 /// Waits where each role first uses the value and releases it after the last
 /// use. A role that is also the producer waits at once.
+/// The step where it is planned, unless the first products of a loop use the
+/// load earlier (placeOfFirst).
+Step CrossingPlanner::unlessEarly(Value load, Step step) {
+  LoadUse &use = loadUses[load];
+  use.steps.push_back(step);
+  return [step = std::move(step), isEarly = use.isEarly](OpBuilder &b,
+                                                         RoleState &state) {
+    if (!*isEarly)
+      step(b, state);
+  };
+}
+
 void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
                                     Operation *producer, StringRef producerRole,
                                     Value channel, Value buffer) {
@@ -162,6 +185,8 @@ void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
       state.consumed[channel] =
           tcgen::WaitOp::create(b, loc, b.getIndexType(), channel);
     };
+    if (name == mmaRole && unitOf(producer) == Unit::Tma)
+      wait = unlessEarly(value, wait);
     if (name == producerRole)
       role.after(producer, StepOrder::MmaWait, wait);
     else if (!waitsWhereRead)
@@ -313,7 +338,7 @@ CrossingPlanner::planVectorOperand(DotOp dot, Value value,
   else
     whereMade(vector, value, StepOrder::Write, write, value);
   if (inTmem && !isDynamic)
-    takeTurn(turn, payload, channel, vectorName, range.last);
+    takeTurn(turn, payload, channel, vectorName, range.last, /*place=*/0);
   RoleBuilder &mma = roleNamed(mmaRole);
   Value tmemScales = image.scales;
   Step wait = [=](OpBuilder &b, RoleState &state) {
@@ -483,7 +508,7 @@ LogicalResult CrossingPlanner::planWeb(const Web &web) {
   Consumers consumers = consumersOf(dot.getResult());
   if (!consumers.empty())
     takeTurn(turn, buffer, channel, vectorName,
-             consumers.front().second.any.first);
+             consumers.front().second.any.first, placeInBlock(dot));
   if (hasSlots) {
     resultChannels.insert({channel, vectorName});
     planDrainedWaits(dot);
@@ -541,7 +566,7 @@ LogicalResult CrossingPlanner::plan() {
     mmaRole = roleOf(firstDot);
   if (failed(planLoads(tileLoads)))
     return failure();
-  takesTurns = mayTakeTurns && countColumns() > 512;
+  takesTurns = mayTakeTurns != Turns::None && countColumns() > 512;
   for (const Web &web : accumulators.getWebs())
     if (failed(planWeb(web)))
       return failure();

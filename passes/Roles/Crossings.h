@@ -52,6 +52,10 @@ struct ProductMoves {
 /// of innermost loops, where tiles follow one another, or of all.
 ProductMoves moveProductsUp(KernelOp kernel, bool inOuterLoops);
 
+/// Which results of products share columns, where they are short: none; of
+/// each block of code the first, the second...; or all.
+enum class Turns { None, OfPlaces, OfAll };
+
 class CrossingPlanner {
 public:
   /// `builder` stands where buffers and channels are to be created.
@@ -60,9 +64,9 @@ public:
 
   /// Issues products as early as their buffers allow (Ahead.cpp), which is
   /// earlier when their results do not take turns in one.
-  void issueAhead(bool inTurns) {
+  void issueAhead(Turns turns) {
     issuesAhead = true;
-    mayTakeTurns = inTurns;
+    mayTakeTurns = turns;
   }
 
   /// Several work items: issues each item's next scores before its product with
@@ -104,12 +108,14 @@ private:
     mlir::Operation *lastUse;
     /// The vector role that uses all of them.
     llvm::StringRef role;
+    /// How many results of their kind come before in their block.
+    int64_t place;
   };
   int64_t countColumns();
   Turn *findTurn(tcgen::BufferType type, llvm::StringRef role,
                  mlir::Operation *next);
   void takeTurn(Turn *turn, mlir::Value buffer, mlir::Value channel,
-                llvm::StringRef role, mlir::Operation *lastUse);
+                llvm::StringRef role, mlir::Operation *lastUse, int64_t place);
 
   /// How a product takes an operand below its transposes.
   struct OperandShape {
@@ -166,7 +172,8 @@ private:
   mlir::Operation *placeOfNext(DotOp dot, mlir::scf::ForOp loop,
                                llvm::ArrayRef<DotOp> ahead);
   mlir::Operation *placeOfFirst(mlir::scf::ForOp loop,
-                                llvm::ArrayRef<DotOp> ahead);
+                                llvm::ArrayRef<DotOp> ahead,
+                                llvm::SetVector<mlir::Value> &early);
   void planRotation();
 
   // Several work items in one CTA (Slots.cpp).
@@ -196,7 +203,16 @@ private:
   /// The values that share a load's payload, itself included.
   llvm::DenseMap<mlir::Value, std::shared_ptr<llvm::SmallVector<mlir::Value>>>
       loadViews;
-  bool issuesAhead = false, placesAhead = false, mayTakeTurns = true;
+  /// The mma role's wait for a load (the last of its views) and copies of its
+  /// scales, and whether they come before their planned place.
+  struct LoadUse {
+    llvm::SmallVector<Step> steps;
+    std::shared_ptr<bool> isEarly = std::make_shared<bool>(false);
+  };
+  llvm::DenseMap<mlir::Value, LoadUse> loadUses;
+  Step unlessEarly(mlir::Value load, Step step);
+  bool issuesAhead = false, placesAhead = false;
+  Turns mayTakeTurns = Turns::OfAll;
   bool scoresFirst = false;
   /// Channels of the products that start from zero and are carried nowhere.
   llvm::MapVector<mlir::Operation *, mlir::Value> freshChannels;

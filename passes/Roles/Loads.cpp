@@ -335,12 +335,13 @@ void CrossingPlanner::planLoad(const LoadGroup &group, const Ring &ring) {
   for (auto [scaled, smemScales] : scales)
     for (auto &[name, consumer] : consumersOf(scaled.getResult())) {
       Value tmemScales = loads[scaled.getResult()].scales;
-      roleNamed(name).before(
-          consumer.mma.first, StepOrder::Acquire,
-          [=, smemScales = smemScales](OpBuilder &b, RoleState &state) {
-            tcgen::CopyScalesOp::create(b, loc, smemScales,
-                                        state.consumed.lookup(channel),
-                                        tmemScales, createZero(b, loc));
-          });
+      Step copy = [=, smemScales = smemScales](OpBuilder &b, RoleState &state) {
+        tcgen::CopyScalesOp::create(b, loc, smemScales,
+                                    state.consumed.lookup(channel), tmemScales,
+                                    createZero(b, loc));
+      };
+      if (name == mmaRole)
+        copy = unlessEarly(last->getResult(0), copy);
+      roleNamed(name).before(consumer.mma.first, StepOrder::Acquire, copy);
     }
 }

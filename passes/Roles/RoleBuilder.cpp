@@ -133,9 +133,11 @@ void RoleBuilder::runSteps(const StepMap &map, Operation *op,
 }
 
 void RoleBuilder::emitOp(OpBuilder &builder, Operation *op, RoleState &state) {
-  for (scf::ForOp loop : startPlaces.lookup(op)) {
-    emitFirst(builder, loop, state);
-    started.insert(loop);
+  for (const Start &start : startPlaces.lookup(op)) {
+    for (const Step &step : start.first)
+      step(builder, state);
+    emitFirst(builder, start.loop, state);
+    started.insert(start.loop);
   }
   runSteps(beforeOp, op, builder, state);
   auto step = executed.find(op);

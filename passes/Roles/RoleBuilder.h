@@ -83,9 +83,11 @@ public:
   }
 
   /// Issues the first iteration's rotated products of `loop` before `place`, an
-  /// operation before the loop in its block. What they need is known there.
-  void startBefore(mlir::scf::ForOp loop, mlir::Operation *place) {
-    startPlaces[place].push_back(loop);
+  /// operation before the loop in its block. What they need is known there,
+  /// after the steps `first`.
+  void startBefore(mlir::scf::ForOp loop, mlir::Operation *place,
+                   llvm::SmallVector<Step> first) {
+    startPlaces[place].push_back({loop, std::move(first)});
   }
 
   /// Rotated products of `loop` wait for a slot of `channel` that others of
@@ -147,8 +149,11 @@ private:
   };
   llvm::MapVector<mlir::Operation *, llvm::SmallVector<Rotation>> rotated;
   /// Loops whose first rotated products are issued before an operation.
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::scf::ForOp>>
-      startPlaces;
+  struct Start {
+    mlir::scf::ForOp loop;
+    llvm::SmallVector<Step> first;
+  };
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Start>> startPlaces;
   llvm::DenseSet<mlir::Operation *> started;
   /// Channels of a loop whose slot passes from one iteration to the next.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> carried;

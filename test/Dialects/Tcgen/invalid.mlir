@@ -298,6 +298,58 @@ flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w
 
 flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
   %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
+  %b = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected source to be a <smem, operand> buffer}}
+    tcgen.copy_operand %a[%c0], %b[%c0] : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %b = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected target to be a <tmem, lanes> buffer}}
+    tcgen.copy_operand %a[%c0], %b[%c0] : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 64x128xf8E4M3FN>
+  %b = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected source to have 128 rows, but got}}
+    tcgen.copy_operand %a[%c0], %b[%c0] : !tcgen.buffer<smem, operand, 1 x 64x128xf8E4M3FN>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>
+  %b = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x64xf8E4M3FN>
+  tcgen.role "r" warps 4 {
+    %c0 = arith.constant 0 : index
+    // expected-error@+1 {{expected target to hold 128x128x'f8E4M3FN', but got}}
+    tcgen.copy_operand %a[%c0], %b[%c0] : !tcgen.buffer<smem, operand, 1 x 128x128xf8E4M3FN>, !tcgen.buffer<tmem, lanes, 1 x 128x64xf8E4M3FN>
+  }
+  flamia.return
+}
+
+// -----
+
+flamia.kernel @k(%x: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %w: memref<?x128xf32>) parameters {} grid(1) {
+  %a = tcgen.alloc : !tcgen.buffer<smem, scales, 1 x 128x4xf8E8M0FNU>
   %b = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 64x4xf8E8M0FNU>
   tcgen.role "r" warps 4 {
     %c0 = arith.constant 0 : index

@@ -7,6 +7,7 @@
 flamia.kernel @products(%q: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0FNU>, %o: memref<?x128xf32>) parameters {} grid(q[0] ceildiv 128, q[1]) {
   // CHECK: %[[IMAGE:.*]] = tcgen.alloc : !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>
   %image = tcgen.alloc : !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>
+  %rows = tcgen.alloc : !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
   // CHECK: %[[SMEM:.*]] = tcgen.alloc offset 32768 : !tcgen.buffer<smem, scales, 2 x 128x4xf8E8M0FNU>
   %smem = tcgen.alloc offset 32768 : !tcgen.buffer<smem, scales, 2 x 128x4xf8E8M0FNU>
   // CHECK: %[[TMEM:.*]] = tcgen.alloc : !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
@@ -83,6 +84,8 @@ flamia.kernel @products(%q: memref<?x?x128xf8E4M3FN>, %s: memref<?x?x512xf8E8M0F
     %slot = tcgen.wait %loads
     // CHECK: tcgen.copy_scales %[[SMEM]][%[[FULL]]], %[[TMEM]][%{{.*}}]
     tcgen.copy_scales %smem[%slot], %tmem[%c0] : !tcgen.buffer<smem, scales, 2 x 128x4xf8E8M0FNU>, !tcgen.buffer<tmem, scales, 1 x 128x4xf8E8M0FNU>
+    // CHECK: tcgen.copy_operand %[[IMAGE]][%[[FULL]]], %[[ROWS:.*]][%{{.*}}] : !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
+    tcgen.copy_operand %image[%slot], %rows[%c0] : !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>, !tcgen.buffer<tmem, lanes, 1 x 128x128xf8E4M3FN>
     // CHECK: tcgen.mma %[[ACC]][%{{.*}}], %[[IMAGE]][%[[FULL]]], %[[IMAGE]][%[[FULL]]] scales %[[TMEM]][%{{.*}}], %[[ONES]][%{{.*}}] major k accumulate %{{.*}}
     tcgen.mma %acc[%c0], %image[%slot], %image[%slot] scales %tmem[%c0], %ones[%c0] major k accumulate %false
       : !tcgen.buffer<tmem, lanes, 1 x 128x128xf32>, !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>, !tcgen.buffer<smem, operand, 2 x 128x128xf8E4M3FN>,
