@@ -13,6 +13,7 @@
 #include "flamia/Numerics/Layout.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace flamia {
@@ -23,6 +24,14 @@ namespace flamia {
 using namespace mlir;
 using namespace flamia;
 using numerics::Exp2Share;
+
+/// What kernels may name, and be compiled for.
+static constexpr StringLiteral architectures[] = {"sm_100a", "sm_103a",
+                                                  "sm_90"};
+
+static std::string architectureList() {
+  return llvm::join(ArrayRef(architectures), ", ");
+}
 
 /// "N/M" or "0".
 static std::optional<Exp2Share> parseShare(StringRef text) {
@@ -181,6 +190,11 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     std::optional<Exp2Share> given;
+    if (!llvm::is_contained(architectures, arch)) {
+      module->emitError("flamia-emulate-exp2: expected an architecture among ")
+          << architectureList() << ", but got '" << arch << "'";
+      return signalPassFailure();
+    }
     if (share != "kernel" && failed(readShare(module, share, given)))
       return signalPassFailure();
     for (KernelOp kernel : module.getOps<KernelOp>()) {
@@ -213,15 +227,27 @@ private:
     if (all && !shares)
       return kernel.emitOpError("expected attribute '")
              << name << "' to be a dictionary of shares by architecture";
-    Attribute own = shares ? shares.get(arch) : Attribute();
-    if (!own)
+    if (!shares)
       return success();
-    auto text = dyn_cast<StringAttr>(own);
-    if (!text)
-      return kernel.emitOpError("expected '")
-             << name << "' to give a string for " << arch << ", but got "
-             << own;
-    return readShare(kernel, text, to);
+    // All of them: a name or a share that is wrong would be none in silence.
+    for (NamedAttribute entry : shares) {
+      StringRef target = entry.getName();
+      if (!llvm::is_contained(architectures, target))
+        return kernel.emitOpError("expected '")
+               << name << "' to name architectures among " << architectureList()
+               << ", but got '" << target << "'";
+      auto text = dyn_cast<StringAttr>(entry.getValue());
+      if (!text)
+        return kernel.emitOpError("expected '")
+               << name << "' to give a string for " << target << ", but got "
+               << entry.getValue();
+      std::optional<Exp2Share> read;
+      if (failed(readShare(kernel, text, read)))
+        return failure();
+      if (target == arch)
+        to = read;
+    }
+    return success();
   }
 };
 

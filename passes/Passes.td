@@ -269,7 +269,7 @@ def EmulateExp2Pass : Pass<"flamia-emulate-exp2", "::mlir::ModuleOp"> {
 
     Needs specialized kernels, and says so. Runs behind `flamia-fold-scales`, which moves
     powers of two through `math.exp2` only. A share other than N/M with M a power of two up
-    to 32, or 0, is an error.
+    to 32, or 0, is an error, whatever architecture it is for, and so is an architecture that is not known.
 
     Before:
 

@@ -8,6 +8,10 @@
 // RUN: not flamia-opt %t.empty.mlir --flamia-emulate-exp2="share=1/4/2" 2>&1 | FileCheck %s --check-prefix=SHARE -DGIVEN=1/4/2
 // RUN: not flamiac %kernels/attention_fwd.mlir --exp2-emulation=0.25 --emit=flamia -o %t.none.mlir 2>&1 | FileCheck %s --check-prefix=SHARE -DGIVEN=0.25
 // RUN: not ls %t.none.mlir
+// RUN: not flamia-opt %t.empty.mlir --flamia-emulate-exp2="arch=sm_100" 2>&1 | FileCheck %s --check-prefix=ARCH -DGIVEN=sm_100
+// RUN: not flamia-opt %t.empty.mlir --flamia-emulate-exp2="arch=" 2>&1 | FileCheck %s --check-prefix=ARCH -DGIVEN=
+// ARCH: error: flamia-emulate-exp2: expected an architecture among sm_100a, sm_103a, sm_90, but got '[[GIVEN]]'
+// RUN: flamia-opt %t.empty.mlir --flamia-emulate-exp2="arch=sm_90" && flamia-opt %t.empty.mlir --flamia-emulate-exp2="arch=sm_103a"
 // SHARE: error: flamia-emulate-exp2: expected a share N/M with M a power of two up to 32 and N at most M, or 0, but got '[[GIVEN]]'
 
 flamia.kernel @not_specialized(%x: memref<?x?xf32>) parameters {} grid(1) {
@@ -136,5 +140,20 @@ flamia.kernel @no_architecture() parameters {} grid(1) attributes {flamia.exp2_e
 
 // expected-error @+1 {{'flamia.kernel' op expected 'flamia.exp2_emulation' to give a string for sm_100a, but got 2.500000e-01}}
 flamia.kernel @number() parameters {} grid(1) attributes {flamia.exp2_emulation = {sm_100a = 0.25 : f32}} {
+  flamia.return
+}
+
+// -----
+
+// expected-error @+1 {{'flamia.kernel' op expected 'flamia.exp2_emulation' to name architectures among sm_100a, sm_103a, sm_90, but got 'sm_100'}}
+flamia.kernel @unknown_architecture() parameters {} grid(1) attributes {flamia.exp2_emulation = {sm_100 = "1/4"}} {
+  flamia.return
+}
+
+// -----
+
+// Wrong for another architecture than the one compiled for.
+// expected-error @+1 {{flamia-emulate-exp2: expected a share N/M with M a power of two up to 32 and N at most M, or 0, but got '1/5'}}
+flamia.kernel @wrong_elsewhere() parameters {} grid(1) attributes {flamia.exp2_emulation = {sm_100a = "1/4", sm_103a = "1/5"}} {
   flamia.return
 }
