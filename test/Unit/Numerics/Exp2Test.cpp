@@ -122,6 +122,16 @@ TEST(Exp2Share, EveryRowAndColumnHasTheShare) {
     }
 }
 
+TEST(Exp2Share, FractionsOfOneValueChooseTheSameBlocks) {
+  for (int64_t i = 0; i < 64; ++i)
+    for (int64_t j = 0; j < 64; ++j) {
+      EXPECT_EQ((Exp2Share{2, 8}.contains(i, j)),
+                (Exp2Share{1, 4}.contains(i, j)));
+      EXPECT_EQ((Exp2Share{12, 32}.contains(i, j)),
+                (Exp2Share{3, 8}.contains(i, j)));
+    }
+}
+
 TEST(Exp2Share, IsSpreadEvenly) {
   // Any run of neighbours has its share, give or take one: no tile of 4 x 4
   // blocks and no warp is far from the others.

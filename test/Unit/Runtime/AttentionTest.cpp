@@ -451,6 +451,16 @@ TEST(Backward, KernelsWithPolynomialsMustHaveTheSame) {
   keys.more = queries.more;
   folder.write(keys);
   EXPECT_EQ(create(), "");
+  // The same blocks by another name.
+  for (auto [share, same] : {std::pair(R"("exp2_emulation": [2, 8], )", true),
+                             {R"("exp2_emulation": [8, 32], )", true},
+                             {R"("exp2_emulation": [2, 16], )", false}}) {
+    Declaration other = keys;
+    other.more = share;
+    folder.write(other);
+    EXPECT_EQ(create().empty(), same) << share;
+  }
+  folder.write(keys);
   // A forward of the same folder too.
   Declaration forward = {"attention_fwd", keys.parameters,
                          "q_data:f8E4M3FN:T,H,64 work:i32:?,4",
