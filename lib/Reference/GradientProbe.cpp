@@ -49,22 +49,17 @@ void change(BackwardInputs &inputs, int64_t first, int64_t last, bool keysToo) {
     int64_t end = shape.cuSeqlens[d] + std::min(last, shape.length(d));
     for (int64_t i = span(shape, begin, shape.heads),
                  e = span(shape, end, shape.heads);
-         i < e; ++i) {
-      inputs.forward.q[i] =
-          enlarge(floatToBF16(float(random.nextUniform()) * 8 - 4));
-      inputs.dO[i] = enlarge(inputs.dO[i]);
-    }
+         i < e; ++i)
+      inputs.forward.q[i] = floatToBF16(float(random.nextUniform()) * 8 - 4);
+    enlarge(shape, inputs.forward.q, shape.heads, begin, end);
+    enlarge(shape, inputs.dO, shape.heads, begin, end);
     if (!inputs.dLse.empty())
       for (int64_t i = begin * shape.heads; i < end * shape.heads; ++i)
         inputs.dLse[i] = inputs.dLse[i] * 0x1p20f + 1;
     if (!keysToo)
       continue;
-    for (int64_t i = span(shape, begin, shape.kvHeads),
-                 e = span(shape, end, shape.kvHeads);
-         i < e; ++i) {
-      inputs.forward.k[i] = enlarge(inputs.forward.k[i]);
-      inputs.forward.v[i] = enlarge(inputs.forward.v[i]);
-    }
+    enlarge(shape, inputs.forward.k, shape.kvHeads, begin, end);
+    enlarge(shape, inputs.forward.v, shape.kvHeads, begin, end);
   }
 }
 
@@ -80,6 +75,20 @@ BackwardInputs backwardPackOf(const BackwardInputs &inputs,
       appendTokens(inputs.dLse, begin, end, shape.heads, pack.dLse);
   }
   return pack;
+}
+
+/// Replaces the rows of a document by NaN, dO and dLSE too.
+void poisonAll(BackwardInputs &inputs, int64_t document) {
+  const AttentionShape &shape = inputs.forward.shape;
+  int64_t begin = shape.cuSeqlens[document];
+  int64_t end = shape.cuSeqlens[document + 1];
+  poison(inputs.forward, document);
+  std::fill(inputs.dO.begin() + span(shape, begin, shape.heads),
+            inputs.dO.begin() + span(shape, end, shape.heads),
+            uint16_t(0x7FC1));
+  if (!inputs.dLse.empty())
+    std::fill(inputs.dLse.begin() + begin * shape.heads,
+              inputs.dLse.begin() + end * shape.heads, floatOf(0x7FC00001u));
 }
 
 } // namespace
@@ -142,58 +151,21 @@ ProbeResult reference::probeGradientDocuments(const BackwardInputs &inputs,
   ProbeResult result;
   const AttentionShape &shape = inputs.forward.shape;
   Comparer comparer{shape, result};
-  Gradients base, again;
-  if (!runBackward(backward, inputs, base, result) ||
-      !runBackward(backward, inputs, again, result))
-    return result;
-  compareGradients(comparer, base, 0, again, 0, shape.tokens(),
-                   "in a second run");
-
-  int64_t alone = 0;
-  for (int64_t d : longestFirst(shape)) {
-    if (shape.length(d) == 0 || alone == maxAlone)
-      break;
-    ++alone;
-    Gradients gradients;
-    if (!runBackward(backward, backwardPackOf(inputs, {d}), gradients, result))
-      return result;
-    compareGradients(comparer, base, shape.cuSeqlens[d], gradients, 0,
-                     shape.length(d),
-                     "with document " + std::to_string(d) + " alone");
-  }
-
-  for (int64_t half = 0; half < 2; ++half) {
-    BackwardInputs poisoned = inputs;
-    for (int64_t d = half; d < shape.documents(); d += 2) {
-      int64_t begin = shape.cuSeqlens[d], end = shape.cuSeqlens[d + 1];
-      poison(poisoned.forward, d);
-      std::fill(poisoned.dO.begin() + span(shape, begin, shape.heads),
-                poisoned.dO.begin() + span(shape, end, shape.heads),
-                uint16_t(0x7FC1));
-      if (!inputs.dLse.empty())
-        std::fill(poisoned.dLse.begin() + begin * shape.heads,
-                  poisoned.dLse.begin() + end * shape.heads,
-                  floatOf(0x7FC00001u));
-    }
-    Gradients gradients;
-    if (!runBackward(backward, poisoned, gradients, result))
-      return result;
-    for (int64_t d = 1 - half; d < shape.documents(); d += 2)
-      compareGradients(comparer, base, shape.cuSeqlens[d], gradients,
-                       shape.cuSeqlens[d], shape.length(d),
-                       "with NaN in every other document");
-  }
-
-  std::vector<int64_t> reversed = reversedDocuments(shape);
-  BackwardInputs pack = backwardPackOf(inputs, reversed);
-  Gradients gradients;
-  if (!runBackward(backward, pack, gradients, result))
-    return result;
-  for (int64_t i = 0; i < shape.documents(); ++i)
-    compareGradients(comparer, base, shape.cuSeqlens[reversed[i]], gradients,
-                     pack.forward.shape.cuSeqlens[i], shape.length(reversed[i]),
-                     "with the documents in reverse order");
-  finish(result);
+  bool ran = probeDocumentVariants<Gradients>(
+      inputs, shape, maxAlone,
+      [&](const BackwardInputs &pack, Gradients &gradients) {
+        return runBackward(backward, pack, gradients, result);
+      },
+      [&](const std::vector<int64_t> &order) {
+        return backwardPackOf(inputs, order);
+      },
+      poisonAll,
+      [&](const Gradients &a, int64_t tokenA, const Gradients &b,
+          int64_t tokenB, int64_t count, const std::string &what) {
+        compareGradients(comparer, a, tokenA, b, tokenB, count, what);
+      });
+  if (ran)
+    finish(result);
   return result;
 }
 

@@ -40,8 +40,8 @@ bool runForward(const ForwardFunction &forward, const AttentionInputs &inputs,
   return false;
 }
 
-/// Gives the tokens after position \p cut of every document another Q, and K
-/// and V times 2^20 (limited to what BF16 holds).
+/// Gives the tokens after position \p cut of every document another Q, and huge
+/// K and V.
 void changeFuture(AttentionInputs &inputs, int64_t cut) {
   const AttentionShape &shape = inputs.shape;
   Random random(0x5EED, uint64_t(cut));
@@ -53,12 +53,8 @@ void changeFuture(AttentionInputs &inputs, int64_t cut) {
                  e = span(shape, end, shape.heads);
          i < e; ++i)
       inputs.q[i] = floatToBF16(float(random.nextUniform()) * 8 - 4);
-    for (int64_t i = span(shape, begin, shape.kvHeads),
-                 e = span(shape, end, shape.kvHeads);
-         i < e; ++i) {
-      inputs.k[i] = enlarge(inputs.k[i]);
-      inputs.v[i] = enlarge(inputs.v[i]);
-    }
+    enlarge(shape, inputs.k, shape.kvHeads, begin, end);
+    enlarge(shape, inputs.v, shape.kvHeads, begin, end);
   }
 }
 
@@ -114,49 +110,19 @@ ProbeResult reference::probeDocuments(const AttentionInputs &inputs,
   ProbeResult result;
   const AttentionShape &shape = inputs.shape;
   Comparer comparer{shape, result};
-  ForwardOutputs base, again;
-  if (!runForward(forward, inputs, base, result) ||
-      !runForward(forward, inputs, again, result))
-    return result;
-  compareOutputs(comparer, base, 0, again, 0, shape.tokens(),
-                 "in a second run");
-
-  int64_t alone = 0;
-  for (int64_t d : longestFirst(shape)) {
-    if (shape.length(d) == 0 || alone == maxAlone)
-      break;
-    ++alone;
-    ForwardOutputs outputs;
-    if (!runForward(forward, packOf(inputs, {d}), outputs, result))
-      return result;
-    compareOutputs(comparer, base, shape.cuSeqlens[d], outputs, 0,
-                   shape.length(d),
-                   "with document " + std::to_string(d) + " alone");
-  }
-
-  for (int64_t half = 0; half < 2; ++half) {
-    AttentionInputs poisoned = inputs;
-    for (int64_t d = half; d < shape.documents(); d += 2)
-      poison(poisoned, d);
-    ForwardOutputs outputs;
-    if (!runForward(forward, poisoned, outputs, result))
-      return result;
-    for (int64_t d = 1 - half; d < shape.documents(); d += 2)
-      compareOutputs(comparer, base, shape.cuSeqlens[d], outputs,
-                     shape.cuSeqlens[d], shape.length(d),
-                     "with NaN in every other document");
-  }
-
-  std::vector<int64_t> reversed = reversedDocuments(shape);
-  AttentionInputs pack = packOf(inputs, reversed);
-  ForwardOutputs outputs;
-  if (!runForward(forward, pack, outputs, result))
-    return result;
-  for (int64_t i = 0; i < shape.documents(); ++i)
-    compareOutputs(comparer, base, shape.cuSeqlens[reversed[i]], outputs,
-                   pack.shape.cuSeqlens[i], shape.length(reversed[i]),
-                   "with the documents in reverse order");
-  finish(result);
+  bool ran = probeDocumentVariants<ForwardOutputs>(
+      inputs, shape, maxAlone,
+      [&](const AttentionInputs &pack, ForwardOutputs &outputs) {
+        return runForward(forward, pack, outputs, result);
+      },
+      [&](const std::vector<int64_t> &order) { return packOf(inputs, order); },
+      poison,
+      [&](const ForwardOutputs &a, int64_t tokenA, const ForwardOutputs &b,
+          int64_t tokenB, int64_t count, const std::string &what) {
+        compareOutputs(comparer, a, tokenA, b, tokenB, count, what);
+      });
+  if (ran)
+    finish(result);
   return result;
 }
 

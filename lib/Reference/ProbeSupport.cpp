@@ -112,6 +112,13 @@ int64_t reference::longestDocument(const AttentionShape &shape) {
   return longest;
 }
 
-uint16_t reference::enlarge(uint16_t bits) {
-  return floatToBF16Sat(bf16ToFloat(bits) * 0x1p20f);
+void reference::enlarge(const AttentionShape &shape,
+                        std::vector<uint16_t> &tensor, int64_t heads,
+                        int64_t tokenBegin, int64_t tokenEnd) {
+  int64_t row = span(shape, 1, heads);
+  for (int64_t token = tokenBegin; token < tokenEnd; ++token)
+    for (int64_t i = token * row; i < (token + 1) * row; ++i)
+      tensor[i] = token % 4 == 3
+                      ? uint16_t((tensor[i] & 0x8000) | 0x7F00) // 2^127
+                      : floatToBF16Sat(bf16ToFloat(tensor[i]) * 0x1p20f);
 }
