@@ -37,6 +37,7 @@ flamia.kernel @attention_bwd_prep(
   %c0 = arith.constant 0 : index
   %c128 = arith.constant 128 : index
   %none = arith.constant dense<0.0> : !row
+  %minus_inf = arith.constant dense<0xFF800000> : !row
   %one = arith.constant dense<1.0> : !row
   %eight = arith.constant dense<8.0> : !row
   %payload_unit = arith.constant dense<0.00390625> : !row
@@ -113,13 +114,14 @@ flamia.kernel @attention_bwd_prep(
   flamia.store_exponents %eb, %do_block_scale[%st, %head] rows %rows cols %dim along rows : !row, !scale
   flamia.store_exponents %block, %q_block_scale[%st, %head] rows %rows cols %dim along rows : !row, !scale
 
-  // Vectors of the tile with folded exponents. Rows past the document's end have l = 0.
+  // Vectors of the tile with folded exponents. A row whose weights all vanished has none here
+  // either, whatever its scores are; rows past the document's end have l = 0 too.
   %plain = arith.subf %eight, %m_in : !row
   %eo_hat = arith.subf %eo, %eb : !row
   %eight_hat = arith.addf %eight, %eo_hat : !row
   %folded = arith.subf %eight_hat, %m_in : !row
-  %bias_in = arith.select %no_key, %none, %plain : tensor<128x1xi1>, !row
-  %bias_hat_in = arith.select %no_key, %none, %folded : tensor<128x1xi1>, !row
+  %bias_in = arith.select %no_key, %minus_inf, %plain : tensor<128x1xi1>, !row
+  %bias_hat_in = arith.select %no_key, %minus_inf, %folded : tensor<128x1xi1>, !row
   %q_unit = flamia.pow2 %eq : !row
   %q_unit_hat = flamia.pow2 %eq_hat : !row
   %dp_hat = arith.mulf %dp, %q_unit_hat : !row

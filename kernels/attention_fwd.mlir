@@ -136,7 +136,7 @@ flamia.kernel @attention_fwd(
     scf.yield %m1, %l1, %d1, %acc1 : !row, !row, !row, !out
   }
 
-  // A row without a visible key: O = 0, LSE = -inf.
+  // A row without a visible key, or whose weights all vanish: O = 0, LSE = -inf, kappa = 1.
   %l_positive = arith.maxnumf %lR, %tiny : !row
   %factor = arith.divf %one, %l_positive : !row
   %factors = flamia.broadcast %factor : !row -> !out
@@ -149,7 +149,9 @@ flamia.kernel @attention_fwd(
   %lse2 = arith.addf %mR, %log2l : !row
   %lse_out = arith.mulf %lse2, %ln2 : !row
   %total = arith.addf %lR, %dR : !row
-  %kappa_out = arith.divf %lR, %total : !row
+  %kappa_seen = arith.divf %lR, %total : !row
+  %no_weight = arith.cmpf oeq, %lR, %zeros : !row
+  %kappa_out = arith.select %no_weight, %one, %kappa_seen : tensor<128x1xi1>, !row
   flamia.store %lse_out, %lse[%q_row, %head] limit %end : !row, memref<?x?xf32>
   flamia.store %mR, %m[%q_row, %head] limit %end : !row, memref<?x?xf32>
   flamia.store %l_out, %l[%q_row, %head] limit %end : !row, memref<?x?xf32>

@@ -84,6 +84,29 @@ static Value negated(OpBuilder &builder, Location loc, Value value) {
   return BroadcastOp::create(builder, loc, broadcast.getType(), inner);
 }
 
+/// The mask whose hidden elements are 0 in \p values, or null.
+static MaskOp zeroMaskOf(Value values) {
+  bool power = false;
+  while (Operation *op = values.getDefiningOp()) {
+    if (auto mask = dyn_cast<MaskOp>(op)) {
+      // 2^-inf is 0 as well.
+      if (mask.getZero() != power)
+        return mask;
+      values = mask.getSource();
+    } else if (isa<math::Exp2Op>(op) && !power) {
+      power = true;
+      values = op->getOperand(0);
+    } else if (isa<arith::ExtFOp, arith::TruncFOp>(op) ||
+               (isa<arith::MulFOp>(op) && !power)) {
+      // Weights are the left factor of what scales them.
+      values = op->getOperand(0);
+    } else {
+      return {};
+    }
+  }
+  return {};
+}
+
 namespace {
 /// A product of which both operands can be 16-bit values.
 class Exchange {
@@ -213,6 +236,13 @@ Value Exchange::roundedValues(const Factor &factor, Value perToken,
   builder.setInsertionPoint(dot);
   Value factors = spread(builder, loc, perToken, type, alongCols);
   Value product = arith::MulFOp::create(builder, loc, seen, factors);
+  // What a mask hides stays hidden whatever the factor is: 0 * NaN is NaN.
+  if (MaskOp mask = zeroMaskOf(values)) {
+    auto again = cast<MaskOp>(builder.clone(*mask));
+    again.getSourceMutable().assign(product);
+    again.setZero(true);
+    product = again.getResult();
+  }
   return arith::TruncFOp::create(builder, loc, narrow, product);
 }
 

@@ -172,7 +172,7 @@ void DqTile::gradientRow(const WorkItem &item, int64_t tile, int64_t r) {
   }
   for (int64_t j = 0; j < count; ++j)
     s[j] = float(scores[r * tileRows + j] * queryScales[r] * keyScales[j]);
-  scaleShift(s, c, weightShift - operands.forward.m[row], x, tileRows);
+  scaleShift(s, c, prepared.bias[row], x, tileRows);
   weightsOf(x, options.maskBeforeScale ? seen : inside,
             options.queryGradientExp2.value_or(options.forward.exp2), options,
             item.firstRow() + r, tile, p);
@@ -285,8 +285,7 @@ void DkdvTile::loadQueryTile(const WorkItem &item, int64_t keyTile, bool bf16) {
         bf16 ? 1.0 : scaleOf(foldedAtom[off128x4(i, 0)]), prepared.r[row],
         prepared.rHat[row],
         bf16 ? prepared.dDiagonalHat[row] : prepared.dPastHat[row]};
-    shifts[i] =
-        bf16 ? weightShift - operands.forward.m[row] : -prepared.mHat[row];
+    shifts[i] = bf16 ? prepared.bias[row] : prepared.biasHat[row];
   }
 }
 
@@ -373,10 +372,11 @@ void DkdvTile::gradientRow(int64_t j, int64_t keyTile, int64_t queryTile,
   dynamicPayload(ds, scales, gradientRow);
 
   if (bf16) {
-    // dV sees the weights that the forward's PV saw.
+    // dV sees the weights that the forward's PV saw. A select: r may be NaN.
     for (int64_t i = 0; i < tileRows; ++i)
       scoreRow[i] =
-          roundToBF16(roundToBF16(p[i]) * (queries[i].r * weightUnit));
+          seen[i] ? roundToBF16(roundToBF16(p[i]) * (queries[i].r * weightUnit))
+                  : 0.0f;
     int shift = options.tileRelativeDiagonal ? int(tileByte) - e8m0One : 0;
     for (uint8_t &byte : scales.bytes)
       byte = addToByte(byte, shift - int(weightShift));

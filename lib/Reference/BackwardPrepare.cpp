@@ -10,6 +10,7 @@
 #include "lib/Reference/TileMath.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace flamia;
 using namespace flamia::numerics;
@@ -20,6 +21,9 @@ namespace {
 /// dLSE counts in a token's scale only where it is 2^40 times larger than
 /// dO': then D' * 2^-eO stays in range, and otherwise dV keeps its precision.
 constexpr float gradientShare = 0x1p-40f;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+/// Weights are computed as 2^(s - m + 8), as in the forward.
+constexpr float weightShift = 8.0f;
 
 class Preparation {
 public:
@@ -41,9 +45,9 @@ public:
       atoms->assign(tiles * shape.kvHeads * atomBytes, e8m0One);
     result.queryTileScales.resize(tiles * shape.heads);
     result.keyTileScales.resize(tiles * shape.kvHeads);
-    for (auto *vector :
-         {&result.r, &result.mHat, &result.dPast, &result.dPastHat,
-          &result.dDiagonal, &result.dDiagonalHat, &result.rHat})
+    for (auto *vector : {&result.r, &result.bias, &result.biasHat,
+                         &result.dPast, &result.dPastHat, &result.dDiagonal,
+                         &result.dDiagonalHat, &result.rHat})
       vector->resize(queries);
     result.keyFactors.resize(keys);
     result.diagonalKeyFactors.resize(keys);
@@ -81,9 +85,12 @@ public:
         finishQuery(rows.offset(r) / dim, rows.offset(r), eO, eQ, tileByte,
                     both);
         int64_t row = rows.offset(r) / dim;
-        result.mHat[row] = blockByte == e8m0NaN
-                               ? floatOf(0x7FC00000u)
-                               : forward.m[row] + float(blockByte - eO - 8);
+        // A row whose weights all vanished has none in the backward either.
+        bool none = forward.l[row] == 0;
+        result.bias[row] = none ? -infinity : weightShift - forward.m[row];
+        float shift = blockByte == e8m0NaN ? floatOf(0x7FC00000u)
+                                           : float(8 + eO - blockByte);
+        result.biasHat[row] = none ? -infinity : shift - forward.m[row];
       }
     }
   }

@@ -110,7 +110,7 @@ private:
   std::vector<double> scores, dP, products, queryScales, keyScales;
   std::vector<float> dkSums, dvSums;
   std::vector<Query> queries;
-  std::vector<float> shifts; ///< -m or -mHat of each query
+  std::vector<float> shifts; ///< bias or biasHat of each query
 };
 
 } // namespace flamia::reference

@@ -85,7 +85,8 @@
 // DKDVD: %[[PF:.*]] = arith.extf %[[PB]]
 // DKDVD: %[[US:.*]] = flamia.broadcast %[[U]]
 // DKDVD: %[[W:.*]] = arith.mulf %[[PF]], %[[US]]
-// DKDVD: %[[WB:.*]] = arith.truncf %[[W]]
+// DKDVD: %[[WM:.*]] = flamia.mask %[[W]] {{.*}} zero
+// DKDVD: %[[WB:.*]] = arith.truncf %[[WM]]
 // DKDVD: flamia.dot %[[WB]],
 // DKDVD: %[[DP:.*]] = flamia.dot {{.*}}bf16
 // DKDVD: %[[RS:.*]] = flamia.broadcast %[[R]]

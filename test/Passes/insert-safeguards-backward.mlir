@@ -32,7 +32,8 @@
 // DQ: scf.yield
 
 // Inside the loop over heads the first query tile is apart. dO is an operand of two products
-// there: P of dV takes r before its last rounding, and dS sees P as it was.
+// there: P of dV takes r before its last rounding, and dS sees P as it was. What is masked is
+// masked again behind r, which is NaN where a score overflows: dV of later keys must not see it.
 //
 // DKDV-LABEL: flamia.kernel @attention_bwd_dkdv
 // DKDV: scf.for
@@ -45,7 +46,8 @@
 // DKDV: %[[RL:.*]] = flamia.transpose %[[R]] : tensor<128x1xf32> -> tensor<1x128xf32>
 // DKDV: %[[RS:.*]] = flamia.broadcast %[[RL]]
 // DKDV: %[[PR:.*]] = arith.mulf %[[PF]], %[[RS]]
-// DKDV: %[[W:.*]] = arith.truncf %[[PR]]
+// DKDV: %[[PM:.*]] = flamia.mask %[[PR]] {{.*}} transposed causal limit %end zero
+// DKDV: %[[W:.*]] = arith.truncf %[[PM]]
 // DKDV: %[[DV:.*]] = flamia.dot %[[W]], %[[DO]], %{{.*}} : tensor<128x128xbf16>, tensor<128x128xbf16>
 // DKDV: %[[DP:.*]] = flamia.dot %{{.*}} : tensor<128x128xbf16>, tensor<128x128xbf16>
 // DKDV: %[[T:.*]] = math.fma %[[DP]], %[[RS]], %{{.*}}

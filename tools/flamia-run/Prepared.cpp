@@ -94,8 +94,7 @@ std::string PreparedDifference::text() const {
 
 PreparedDifference run::comparePrepared(const DeviceGradients &device,
                                         const PreparedGradient &expected,
-                                        const AttentionShape &shape,
-                                        const ForwardOutputs &forward) {
+                                        const AttentionShape &shape) {
   PreparedComparison comparison(device, shape);
   comparison.bytes("do_data", expected.dO.payload);
   comparison.bytes("do_scale", expected.dO.scales);
@@ -110,8 +109,8 @@ PreparedDifference run::comparePrepared(const DeviceGradients &device,
   auto queries = [&](StringRef name, auto value) {
     comparison.tileVector(name, shape.heads, value);
   };
-  queries("bias", [&](size_t row) { return 8 - forward.m[row]; });
-  queries("bias_hat", [&](size_t row) { return -expected.mHat[row]; });
+  queries("bias", [&](size_t row) { return expected.bias[row]; });
+  queries("bias_hat", [&](size_t row) { return expected.biasHat[row]; });
   queries("d_past_hat", [&](size_t row) { return expected.dPastHat[row]; });
   queries("d_diagonal_hat",
           [&](size_t row) { return expected.dDiagonalHat[row]; });

@@ -25,8 +25,7 @@ struct PreparedDifference {
 /// same forward results. Padding of vectors is not looked at.
 PreparedDifference comparePrepared(const DeviceGradients &device,
                                    const reference::PreparedGradient &expected,
-                                   const reference::AttentionShape &shape,
-                                   const reference::ForwardOutputs &forward);
+                                   const reference::AttentionShape &shape);
 
 } // namespace run
 } // namespace flamia

@@ -92,8 +92,9 @@ struct PreparedGradient {
   std::vector<uint8_t> keyTileScales;   ///< EK, [scaleTiles, kvHeads]
 
   // Per query, [tokens, heads].
-  std::vector<float> r;            ///< 1 / l, 0 for a row without keys
-  std::vector<float> mHat;         ///< m - eO + E_b - 8
+  std::vector<float> r;            ///< 1 / l, 0 where l = 0
+  std::vector<float> bias;         ///< 8 - m, -infinity where l = 0
+  std::vector<float> biasHat;      ///< 8 - m + eO - E_b, likewise
   std::vector<float> dPast;        ///< D' of past tiles
   std::vector<float> dPastHat;     ///< dPast * 2^(eQ - EQ - eO + R)
   std::vector<float> dDiagonal;    ///< D' of diagonal tiles

@@ -201,9 +201,8 @@ TEST_P(BackwardKernels, PreparationGivesTheModelsBits) {
   auto expectQueries = [&](const char *name, auto function) {
     expectTileVector(problem, name, shape.heads, function);
   };
-  expectQueries("bias",
-                [&](int64_t row) { return 8 - problem.forward.m[row]; });
-  expectQueries("bias_hat", [&](int64_t row) { return -expected.mHat[row]; });
+  expectQueries("bias", [&](int64_t row) { return expected.bias[row]; });
+  expectQueries("bias_hat", [&](int64_t row) { return expected.biasHat[row]; });
   expectQueries("d_past_hat",
                 [&](int64_t row) { return expected.dPastHat[row]; });
   expectQueries("d_diagonal_hat",

@@ -107,8 +107,9 @@ TEST(BackwardExactTest, Preparation) {
                     std::ldexp(prepared.dDiagonal[row], eQ));
           EXPECT_EQ(prepared.r[row], reciprocal);
           EXPECT_EQ(prepared.rHat[row], std::ldexp(reciprocal, eQ));
-          EXPECT_EQ(prepared.mHat[row],
-                    forward.m[row] + float(blockLargest[r / 32] - eO - 8));
+          EXPECT_EQ(prepared.bias[row], 8 - forward.m[row]);
+          EXPECT_EQ(prepared.biasHat[row],
+                    float(8 + eO - blockLargest[r / 32]) - forward.m[row]);
           EXPECT_EQ(prepared.keyFactors[token],
                     std::ldexp(1.0f, eK + 127 - largestK));
           EXPECT_EQ(prepared.diagonalKeyFactors[token], std::ldexp(1.0f, eK));

@@ -145,7 +145,7 @@ void roundBlocks(std::vector<double> &values) {
 
 /// dQ, dK and dV of a problem, straight from section "The backward, step by
 /// step", in true units: no exponent moves anywhere. Only the argument of exp2
-/// uses mHat, since its fp32 rounding depends on it.
+/// uses biasHat, since its fp32 rounding depends on it.
 class PlainBackward {
 public:
   PlainBackward(const QuantizedInputs &inputs, const ForwardOutputs &forward,
@@ -213,7 +213,8 @@ public:
           int64_t query = (begin + i) * shape.heads + head;
           if (i >= length || (causal && j > i))
             continue;
-          float reference = bf16 ? forward.m[query] - 8 : prepared.mHat[query];
+          float reference =
+              bf16 ? forward.m[query] - 8 : -prepared.biasHat[query];
           float p = std::ldexp(weight(query, key, reference),
                                int(reference - forward.m[query]));
           ds[t] = double(gradientOf(p, query, key, bf16)) *
