@@ -14,46 +14,67 @@ using namespace flamia::reference;
 
 namespace {
 
-double normOf(const std::vector<double> &values) {
-  double squares = 0;
-  for (double value : values)
-    squares += value * value;
-  return std::sqrt(squares);
-}
+/// One of the gradients beside its references.
+struct Gradient {
+  const char *name;
+  const std::vector<float> &found, &model;
+  const std::vector<double> &exact;
+  /// MeaningfulRows.
+  const std::vector<float> &judged;
+  bool cancels; ///< It is a sum of dS.
+  int64_t dim;
 
-double normOf(const std::vector<uint16_t> &bits) {
-  double squares = 0;
-  for (uint16_t value : bits)
-    squares += double(numerics::bf16ToFloat(value)) *
-               double(numerics::bf16ToFloat(value));
-  return std::sqrt(squares);
-}
+  JudgedRows rows() const { return {judged, dim}; }
+};
 
-/// Norms of rows, of the whole tensor over the root of its number of rows.
-double rowNorm(const std::vector<uint16_t> &bits, int64_t dim) {
-  int64_t rows = int64_t(bits.size()) / dim;
-  return rows ? normOf(bits) / std::sqrt(double(rows)) : 0;
-}
+/// Verdicts where dS cancels. The sizes are computed when they are needed: a
+/// result that keeps its limit does not ask why.
+class Cancellation {
+public:
+  Cancellation(const BackwardInputs &inputs, const ForwardOptions &options)
+      : inputs(inputs), options(options) {}
 
-double errorNorm(const std::vector<float> &found,
-                 const std::vector<float> &expected) {
-  std::vector<double> errors;
-  errors.reserve(found.size());
-  for (size_t i = 0; i < found.size(); ++i)
-    errors.push_back(double(found[i]) - expected[i]);
-  return normOf(errors);
-}
+  /// True if nothing but rounding is left of the gradient: it is below 2^-10 of
+  /// what it would be if nothing cancelled.
+  bool vanishes(const Gradient &gradient) {
+    if (!gradient.cancels)
+      return false;
+    return differenceOf(gradient.model, gradient.exact, gradient.rows()).size <
+           0x1p-10 * sizeOf(gradient);
+  }
 
-/// dQ or dK where they vanish: of documents with one token nothing is left
-/// but rounding. True if the limit of VAR-8 is kept, 2^-4 of `size`.
-Line vanishingLine(StringRef name, StringRef what, double error, double size) {
-  constexpr double limit = 0x1p-4;
-  return {(name + what).str(),
-          formatv("vanishes, error {0} of |dO| |V| |K| (limit {1})",
-                  number(error / size), number(limit))
-              .str(),
-          error <= limit * size};
-}
+  /// The verdict on an error in units of that size.
+  Line line(const Gradient &gradient, StringRef what, const Difference &error,
+            double limit, int64_t odd) {
+    double size = sizeOf(gradient);
+    return judgedLine(
+        gradient.name + what,
+        formatv("vanishes, error {0} of |dO| |V| |K| (limit {1}){2}",
+                number(size > 0 ? error.error / size : error.error),
+                number(limit), oddText(error.odd)),
+        error.error <= limit * size && error.odd == odd, error, gradient.dim);
+  }
+
+private:
+  double sizeOf(const Gradient &gradient) {
+    if (!known) {
+      sizes = gradientSizes(inputs, options);
+      known = true;
+    }
+    const std::vector<double> &rows =
+        std::strcmp(gradient.name, "dQ") == 0 ? sizes.queries : sizes.keys;
+    double squares = 0;
+    for (size_t row = 0; row < rows.size(); ++row)
+      if (std::isfinite(gradient.judged[row]))
+        squares += rows[row] * rows[row];
+    return std::sqrt(squares);
+  }
+
+  const BackwardInputs &inputs;
+  const ForwardOptions &options;
+  GradientSizes sizes;
+  bool known = false;
+};
 
 } // namespace
 
@@ -62,56 +83,50 @@ void run::addPrepared(const PreparedDifference &difference, Report &report) {
       {"prepare", difference.text(), difference.different() == 0});
 }
 
-void run::compareGradients(const BackwardInputs &inputs, float softmaxScale,
+void run::compareGradients(const BackwardInputs &inputs,
+                           const ForwardOptions &options,
                            const Gradients &found, const Gradients &model,
-                           const GradientsFp64 &fp64, bool generated,
+                           const GradientsFp64 &fp64,
+                           const MeaningfulRows &rows, bool generated,
                            bool kernels, Report &report) {
-  const AttentionInputs &forward = inputs.forward;
-  int64_t dim = forward.shape.headDim;
-  // What dS of size |dO| |V| would give.
-  double size = softmaxScale * normOf(inputs.dO) * rowNorm(forward.v, dim);
-  struct Gradient {
-    const char *name;
-    const std::vector<float> &found, &model;
-    const std::vector<double> &exact;
-    double size; ///< 0: never vanishes.
-  };
+  int64_t dim = inputs.forward.shape.headDim;
   const Gradient gradients[] = {
-      {"dQ", found.dq, model.dq, fp64.dq, size * rowNorm(forward.k, dim)},
-      {"dK", found.dk, model.dk, fp64.dk, size * rowNorm(forward.q, dim)},
-      {"dV", found.dv, model.dv, fp64.dv, 0}};
-  auto vanishes = [](const Gradient &gradient) {
-    return normOf(gradient.exact) < 0x1p-10 * gradient.size;
-  };
+      {"dQ", found.dq, model.dq, fp64.dq, rows.queries, true, dim},
+      {"dK", found.dk, model.dk, fp64.dk, rows.keys, true, dim},
+      {"dV", found.dv, model.dv, fp64.dv, rows.keys, false, dim}};
+  Cancellation cancellation(inputs, options);
   for (const Gradient &gradient : gradients) {
     if (!kernels)
       break;
-    Difference difference = differenceOf(gradient.found, gradient.model);
+    Difference difference =
+        differenceOf(gradient.found, gradient.model, gradient.rows());
     report.modelError[gradient.name] = difference.strict();
-    if (vanishes(gradient))
-      report.lines.push_back(vanishingLine(
-          gradient.name, " vs model", errorNorm(gradient.found, gradient.model),
-          gradient.size));
+    double limit = difference.limit(gradientModelLimit);
+    bool near = difference.strict() <= limit;
+    if (!near && cancellation.vanishes(gradient))
+      report.lines.push_back(cancellation.line(gradient, " vs model",
+                                               difference, vanishedModelLimit,
+                                               /*odd=*/0));
     else
-      report.lines.push_back(
-          {std::string(gradient.name) + " vs model",
-           formatv("{0} (limit {1}), max_abs {2}{3}",
-                   number(difference.relative), number(gradientModelLimit),
-                   number(difference.maxAbs), oddText(difference.odd))
-               .str(),
-           difference.strict() <= gradientModelLimit});
+      report.lines.push_back(judgedLine(
+          Twine(gradient.name) + " vs model",
+          formatv("{0} (limit {1}), max_abs {2}{3}",
+                  number(difference.relative), number(limit),
+                  number(difference.maxAbs), oddText(difference.odd)),
+          near, difference, dim));
   }
   for (const Gradient &gradient : gradients) {
-    Difference error = differenceOf(gradient.found, gradient.exact);
+    Difference error =
+        differenceOf(gradient.found, gradient.exact, gradient.rows());
+    Difference own =
+        differenceOf(gradient.model, gradient.exact, gradient.rows());
     report.fp64Error[gradient.name] = error.strict();
-    std::vector<float> exact(gradient.exact.begin(), gradient.exact.end());
-    report.lines.push_back(
-        vanishes(gradient)
-            ? vanishingLine(gradient.name, " vs fp64",
-                            errorNorm(gradient.found, exact), gradient.size)
-            : fp64Line(gradient.name, error,
-                       differenceOf(gradient.model, gradient.exact),
-                       generated));
+    Line line = fp64Line(gradient.name, error, own, dim, generated);
+    // An error as large as the result: it may be all that is left.
+    if ((!line.ok || error.relative > 0.5) && cancellation.vanishes(gradient))
+      line = cancellation.line(gradient, " vs fp64", error, vanishedLimit,
+                               own.odd);
+    report.lines.push_back(std::move(line));
   }
 }
 

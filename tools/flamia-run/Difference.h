@@ -18,23 +18,56 @@
 namespace flamia {
 namespace run {
 
-/// Difference of two arrays over their finite values; an element that is NaN
-/// or infinite on both sides alike counts as equal, on one side only as `odd`.
+/// Rows of `size` elements, and what reference::MeaningfulRows says of them.
+struct JudgedRows {
+  const std::vector<float> &allowed;
+  int64_t size;
+
+  float of(size_t element) const { return allowed[element / size_t(size)]; }
+  bool has(size_t element) const { return std::isfinite(of(element)); }
+};
+
+/// Difference of two arrays over their finite values in the rows that are
+/// judged; an element that is NaN or infinite on both sides alike counts as
+/// equal, on one side only as `odd`.
 struct Difference {
   double relative = 0; ///< Frobenius
   double maxAbs = 0;
+  double error = 0, size = 0; ///< Norms of difference and reference.
+  /// Squares of the size times what rows are allowed, and times its square.
+  double allowedOnce = 0, allowedTwice = 0;
   int64_t odd = 0;
+  int64_t judged = 0, left = 0; ///< Elements judged, and left out.
 
+  /// A limit for `relative` with what rows are allowed beside it.
+  double limit(double plain) const {
+    double squares = size * size;
+    if (allowedTwice == 0 || squares == 0)
+      return plain;
+    return std::sqrt(plain * plain +
+                     (2 * plain * allowedOnce + allowedTwice) / squares);
+  }
   /// `relative`, or infinity where values that are not finite differ.
   double strict() const { return odd ? HUGE_VAL : relative; }
 };
 
+/// Below the smallest normal number steps do not shrink with the number, which
+/// counts there as one does that has steps as large: x^2 becomes |x| 2^-126.
+/// The share of elements that round the other way has the same limit then as
+/// among normal ones; but one of them may always do so.
 template <typename Reference>
 Difference differenceOf(const std::vector<float> &values,
-                        const std::vector<Reference> &expected) {
+                        const std::vector<Reference> &expected,
+                        const JudgedRows &rows) {
+  constexpr double smallestNormal = 0x1p-126, smallestStep = 0x1p-133;
   Difference result;
   double errors = 0, squares = 0;
   for (size_t i = 0; i < values.size(); ++i) {
+    if (!rows.has(i)) {
+      ++result.left;
+      continue;
+    }
+    ++result.judged;
     double value = values[i], reference = expected[i];
     bool finite = std::isfinite(value),
          expectedFinite = std::isfinite(reference);
@@ -47,8 +80,16 @@ Difference differenceOf(const std::vector<float> &values,
     double error = value - reference;
     result.maxAbs = std::max(result.maxAbs, std::abs(error));
     errors += error * error;
-    squares += reference * reference;
+    double square =
+        std::abs(reference) * std::max(std::abs(reference), smallestNormal);
+    double allowed = rows.of(i);
+    squares += square;
+    result.allowedOnce += allowed * square;
+    result.allowedTwice += allowed * allowed * square;
   }
+  errors = std::max(0.0, errors - smallestStep * smallestStep);
+  result.error = std::sqrt(errors);
+  result.size = std::sqrt(squares);
   if (errors > 0)
     result.relative = squares > 0 ? std::sqrt(errors / squares) : HUGE_VAL;
   return result;

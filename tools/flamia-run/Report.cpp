@@ -6,6 +6,7 @@
 
 #include "Report.h"
 #include "Difference.h"
+#include "Options.h"
 
 #include "flamia/Sim/Npy.h"
 
@@ -24,50 +25,6 @@ using namespace llvm;
 using namespace flamia;
 using namespace flamia::run;
 using namespace flamia::reference;
-
-std::string run::number(double value) {
-  if (value == 0)
-    return "0";
-  return std::abs(value) >= 1e-3 && std::abs(value) < 1e6
-             ? formatv("{0:F5}", value).str()
-             : formatv("{0:E2}", value).str();
-}
-
-std::string run::oddText(int64_t odd) {
-  return odd ? formatv(", {0} non-finite values differ", odd).str() : "";
-}
-
-bool Report::pass() const {
-  return all_of(lines, [](const Line &line) { return line.ok; });
-}
-
-bool run::compareQuantized(const DeviceResult &device,
-                           const QuantizedInputs &expected, Report &report) {
-  ByteDifference bytes;
-  bytes.add("q_data", device.q.payload, expected.q.payload);
-  bytes.add("q_scale", device.q.scales, expected.q.scales);
-  bytes.add("k_data", device.k.payload, expected.k.payload);
-  bytes.add("k_scale", device.k.scales, expected.k.scales);
-  bytes.add("v_data", device.v.payload, expected.v.payload);
-  bytes.add("v_scale_rows", device.v.scalesAlongRows,
-            expected.v.scalesAlongRows);
-  bytes.add("v_scale_cols", device.v.scalesAlongCols,
-            expected.v.scalesAlongCols);
-  if (expected.format == Format::Nvfp4) {
-    bytes.add("q_fp4", device.qScores.payload, expected.qScores.payload);
-    bytes.add("q_fp4_scale", device.qScores.scales, expected.qScores.scales);
-    bytes.add("k_fp4", device.kScores.payload, expected.kScores.payload);
-    bytes.add("k_fp4_scale", device.kScores.scales, expected.kScores.scales);
-  }
-  std::string text =
-      formatv("payloads and scales of Q, K, V: {0} bytes, {1} differ",
-              bytes.compared, bytes.different)
-          .str();
-  if (bytes.different)
-    text += " (" + bytes.first + ")";
-  report.lines.push_back({"quantize", text, bytes.different == 0});
-  return bytes.different == 0;
-}
 
 /// "336", "0.0007324".
 static std::string shortNumber(double value) {
@@ -97,74 +54,6 @@ void run::addBlockCounts(const QuantizedInputs &quantized, bool equal,
     }
     report.lines.push_back(std::move(line));
   }
-}
-
-void run::compareWithModel(const ForwardOutputs &outputs,
-                           const ForwardOutputs &model, Report &report) {
-  Difference o = differenceOf(outputs.o, model.o);
-  report.modelError["O"] = o.strict();
-  report.lines.push_back(
-      {"O vs model",
-       formatv("{0} (limit {1}), max_abs {2}{3}", number(o.relative),
-               number(modelLimit), number(o.maxAbs), oddText(o.odd))
-           .str(),
-       o.relative <= modelLimit && o.odd == 0});
-
-  Difference lse = differenceOf(outputs.lse, model.lse);
-  report.modelError["LSE"] = lse.strict();
-  // LSE is a logarithm: near 0 only its absolute error means something.
-  report.lines.push_back(
-      {"LSE vs model",
-       formatv("{0}, max_abs {1} (limit {2} of either){3}",
-               number(lse.relative), number(lse.maxAbs), number(modelLimit),
-               oddText(lse.odd))
-           .str(),
-       std::min(lse.relative, lse.maxAbs) <= modelLimit && lse.odd == 0});
-
-  // m and l only have meaning together: where a row's maximum is next to an
-  // integer, another rounding moves m by one and l by a factor of 2.
-  std::vector<float> sum(outputs.l.size()), modelSum(model.l.size());
-  for (size_t i = 0; i < sum.size(); ++i) {
-    sum[i] = outputs.m[i] + std::log2(outputs.l[i]);
-    modelSum[i] = model.m[i] + std::log2(model.l[i]);
-  }
-  Difference sums = differenceOf(sum, modelSum);
-  Difference kappa = differenceOf(outputs.kappa, model.kappa);
-  report.lines.push_back(
-      {"saved vs model",
-       formatv("m + log2 l max_abs {0}, kappa {1}, max_abs {2} (limit {3}){4}",
-               number(sums.maxAbs), number(kappa.relative),
-               number(kappa.maxAbs), number(modelLimit),
-               oddText(sums.odd + kappa.odd))
-           .str(),
-       std::min(sums.relative, sums.maxAbs) <= modelLimit && sums.odd == 0 &&
-           kappa.relative <= modelLimit && kappa.odd == 0});
-}
-
-Line run::fp64Line(StringRef name, const Difference &error,
-                   const Difference &own, bool generated) {
-  // Too exact is a fault too: such a kernel skips the quantization.
-  bool near =
-      std::abs(error.relative - own.relative) <= fp64Slack * own.relative &&
-      error.odd == own.odd;
-  return {(name + " vs fp64").str(),
-          formatv("{0}, the model's own {1} ({2}){3}", number(error.relative),
-                  number(own.relative),
-                  generated ? "limit +-5%" : "no limit for given data",
-                  oddText(error.odd))
-              .str(),
-          near || !generated};
-}
-
-void run::compareWithFp64(const ForwardOutputs &outputs,
-                          const ForwardOutputs &model,
-                          const ForwardOutputsFp64 &fp64, bool generated,
-                          Report &report) {
-  Difference error = differenceOf(outputs.o, fp64.o);
-  report.fp64Error["O"] = error.strict();
-  report.fp64Error["LSE"] = differenceOf(outputs.lse, fp64.lse).strict();
-  report.lines.push_back(
-      fp64Line("O", error, differenceOf(model.o, fp64.o), generated));
 }
 
 static std::string textOf(const ProbeResult &result) {

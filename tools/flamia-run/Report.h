@@ -6,9 +6,10 @@
 #ifndef FLAMIA_TOOLS_FLAMIA_RUN_REPORT_H
 #define FLAMIA_TOOLS_FLAMIA_RUN_REPORT_H
 
-#include "Options.h"
+#include "Difference.h"
 #include "Prepared.h"
 
+#include "flamia/Reference/Meaning.h"
 #include "flamia/Reference/Probe.h"
 #include "flamia/Support/Files.h"
 
@@ -16,17 +17,24 @@
 #include <optional>
 
 namespace llvm {
+class Twine;
 class raw_ostream;
 } // namespace llvm
 
 namespace flamia {
 namespace run {
 
+struct Options;
+
 /// Largest relative Frobenius error of O against the specification model: the
 /// tensor core's accumulation alone gives 2.3e-4 (design.md section 5).
 inline constexpr double modelLimit = 5e-4;
 /// The same for gradients, where it alone gives 4.4e-4.
 inline constexpr double gradientModelLimit = 1e-3;
+/// Where dS cancels, errors of dQ and dK in units of GradientSizes: against
+/// fp64 (VAR-8), and against the model, which rounds alike.
+inline constexpr double vanishedLimit = 0x1p-4;
+inline constexpr double vanishedModelLimit = 0x1p-16;
 /// How far the error against fp64 may be from the specification model's own.
 inline constexpr double fp64Slack = 0.05;
 
@@ -51,6 +59,11 @@ struct Report {
   bool pass() const;
 };
 
+/// A verdict on `difference`, with how many of its rows were left out; if none
+/// was judged, that alone.
+Line judgedLine(const llvm::Twine &name, std::string text, bool ok,
+                const Difference &difference, int64_t rowSize);
+
 /// Compares payloads and scales byte for byte with lib/Numerics, and says
 /// whether none differs.
 bool compareQuantized(const DeviceResult &device,
@@ -62,31 +75,37 @@ bool compareQuantized(const DeviceResult &device,
 void addBlockCounts(const reference::QuantizedInputs &quantized, bool equal,
                     Report &report);
 
-/// Compares a device's outputs with the specification model.
+/// Compares a device's outputs with the specification model, in the rows that
+/// are `judged` (MeaningfulRows::outputs), to what they are allowed.
 void compareWithModel(const reference::ForwardOutputs &outputs,
-                      const reference::ForwardOutputs &model, Report &report);
+                      const reference::ForwardOutputs &model,
+                      const std::vector<float> &judged, Report &report);
 
 /// The verdict on an error against fp64 beside the specification model's own.
 Line fp64Line(llvm::StringRef name, const Difference &error,
-              const Difference &own, bool generated);
+              const Difference &own, int64_t rowSize, bool generated);
 
 /// Compares outputs with fp64. The limit, how near the error must be to the
 /// model's own, counts only when `generated`: data of a user may have any
 /// error.
 void compareWithFp64(const reference::ForwardOutputs &outputs,
                      const reference::ForwardOutputs &model,
-                     const reference::ForwardOutputsFp64 &fp64, bool generated,
+                     const reference::ForwardOutputsFp64 &fp64,
+                     const std::vector<float> &judged, bool generated,
                      Report &report);
 
 /// Adds what comparePrepared found.
 void addPrepared(const PreparedDifference &difference, Report &report);
 
 /// Compares gradients with the specification model (where `kernels` made them)
-/// and, as compareWithFp64 does, with fp64.
+/// and, as compareWithFp64 does, with fp64, in the rows that are judged.
+/// `options` are the model's.
 void compareGradients(const reference::BackwardInputs &inputs,
-                      float softmaxScale, const reference::Gradients &gradients,
+                      const reference::ForwardOptions &options,
+                      const reference::Gradients &gradients,
                       const reference::Gradients &model,
-                      const reference::GradientsFp64 &fp64, bool generated,
+                      const reference::GradientsFp64 &fp64,
+                      const reference::MeaningfulRows &rows, bool generated,
                       bool kernels, Report &report);
 
 /// Notes the model's row sums of dS.
