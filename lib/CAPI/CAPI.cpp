@@ -312,6 +312,25 @@ BackwardTensors tensorsOf(const flamia_backward_tensors &from) {
   return tensors;
 }
 
+/// A plan of kernels for offsets on the host or on the device.
+template <typename Kernels, typename Tensors, typename Handle>
+flamia_status preparePlan(Kernels *kernels, const char *handleName,
+                          const flamia_offsets *offsets, const Tensors *tensors,
+                          Handle **plan) {
+  if (!kernels || !tensors || !plan)
+    return finish(isNull(!kernels   ? handleName
+                         : !tensors ? "tensors"
+                                    : "plan"));
+  Expected<Offsets> checked = offsetsOf(offsets);
+  if (!checked)
+    return finish(checked.takeError());
+  if (checked->device)
+    return give(
+        kernels->prepareFromDevice(*checked->device, tensorsOf(*tensors)),
+        plan);
+  return give(kernels->prepare(checked->host, tensorsOf(*tensors)), plan);
+}
+
 } // namespace
 
 const char *flamia_last_error(void) { return lastError.c_str(); }
@@ -432,19 +451,8 @@ flamia_status flamia_attention_prepare(flamia_attention *attention,
                                        const flamia_offsets *offsets,
                                        const flamia_forward_tensors *tensors,
                                        flamia_forward_plan **plan) {
-  if (!attention || !tensors || !plan)
-    return finish(isNull(!attention ? "attention"
-                         : !tensors ? "tensors"
-                                    : "plan"));
-  Expected<Offsets> checked = offsetsOf(offsets);
-  if (!checked)
-    return finish(checked.takeError());
-  if (checked->device)
-    return give(attention->forward->prepareFromDevice(*checked->device,
-                                                      tensorsOf(*tensors)),
-                plan);
-  return give(attention->forward->prepare(checked->host, tensorsOf(*tensors)),
-              plan);
+  return preparePlan(attention ? attention->forward.get() : nullptr,
+                     "attention", offsets, tensors, plan);
 }
 
 void flamia_forward_plan_destroy(flamia_forward_plan *plan) { delete plan; }
@@ -493,19 +501,8 @@ flamia_status flamia_backward_prepare(flamia_backward *backward,
                                       const flamia_offsets *offsets,
                                       const flamia_backward_tensors *tensors,
                                       flamia_backward_plan **plan) {
-  if (!backward || !tensors || !plan)
-    return finish(isNull(!backward  ? "backward"
-                         : !tensors ? "tensors"
-                                    : "plan"));
-  Expected<Offsets> checked = offsetsOf(offsets);
-  if (!checked)
-    return finish(checked.takeError());
-  if (checked->device)
-    return give(backward->backward->prepareFromDevice(*checked->device,
-                                                      tensorsOf(*tensors)),
-                plan);
-  return give(backward->backward->prepare(checked->host, tensorsOf(*tensors)),
-              plan);
+  return preparePlan(backward ? backward->backward.get() : nullptr, "backward",
+                     offsets, tensors, plan);
 }
 
 void flamia_backward_plan_destroy(flamia_backward_plan *plan) { delete plan; }
