@@ -88,12 +88,10 @@ flamia_status give(Expected<std::unique_ptr<T>> value, Handle **handle) {
 }
 
 Expected<Format> formatOf(int32_t format) {
-  switch (format) {
-  case FLAMIA_FORMAT_MXFP8:
+  if (format == FLAMIA_FORMAT_MXFP8)
     return Format::Mxfp8;
-  case FLAMIA_FORMAT_NVFP4:
+  if (format == FLAMIA_FORMAT_NVFP4)
     return Format::Nvfp4;
-  }
   return makeError(ErrorCode::InvalidArgument,
                    "format is " + Twine(format) +
                        ", expected 0 (mxfp8) or 1 (nvfp4)");
