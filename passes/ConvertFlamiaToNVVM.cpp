@@ -12,6 +12,7 @@
 #include "passes/Passes.h"
 #include "passes/Staging.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -2,6 +2,7 @@
 
 #include "dialects/Tcgen/Tcgen.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;

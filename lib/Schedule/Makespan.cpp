@@ -50,7 +50,8 @@ int64_t schedule::headParts(Kernel kernel, const Heads &heads, int64_t items) {
 double schedule::cyclesOf(Kernel kernel, const WorkItem &item, bool causal,
                           const Heads &heads, const CostLaw &law,
                           int64_t parts) {
-  auto group = double(heads.query / heads.kv / parts);
+  int64_t headsOfCta = heads.query / heads.kv / parts;
+  auto group = double(headsOfCta);
   double tiles = law.perTile * double(costOf(item, causal));
   switch (kernel) {
   case Kernel::Forward:

@@ -3,6 +3,7 @@
 #include "passes/Folding/Leaves.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/Format.h"
 
 #include <cmath>
 
