@@ -336,32 +336,29 @@ LogicalResult BulkLoadOp::verify() {
   return success();
 }
 
+/// A copy from shared to tensor memory keeps the shape.
+template <typename CopyOp>
+static LogicalResult verifyCopy(CopyOp op, Layout from, Layout to) {
+  if (failed(checkWhole(op)))
+    return failure();
+  BufferType source = op.getSource().getType(),
+             target = op.getTarget().getType();
+  if (failed(checkKind(op, "source", source, {{Space::Smem, from}})) ||
+      failed(checkKind(op, "target", target, {{Space::Tmem, to}})))
+    return failure();
+  return checkTile(op, "target", target, source.getRows(), source.getCols(),
+                   source.getElementType());
+}
+
 LogicalResult CopyScalesOp::verify() {
-  if (failed(checkWhole(*this)))
-    return failure();
-  BufferType source = getSource().getType();
-  if (failed(checkKind(*this, "source", source,
-                       {{Space::Smem, Layout::Scales}})) ||
-      failed(checkKind(*this, "target", getTarget().getType(),
-                       {{Space::Tmem, Layout::Scales}})))
-    return failure();
-  return checkTile(*this, "target", getTarget().getType(), source.getRows(),
-                   source.getCols(), source.getElementType());
+  return verifyCopy(*this, Layout::Scales, Layout::Scales);
 }
 
 LogicalResult CopyOperandOp::verify() {
-  if (failed(checkWhole(*this)))
-    return failure();
-  BufferType source = getSource().getType();
-  if (failed(checkKind(*this, "source", source,
-                       {{Space::Smem, Layout::Operand}})) ||
-      failed(checkKind(*this, "target", getTarget().getType(),
-                       {{Space::Tmem, Layout::Lanes}})))
-    return failure();
-  if (source.getRows() != 128)
-    return emitOpError("expected source to have 128 rows, but got ") << source;
-  return checkTile(*this, "target", getTarget().getType(), source.getRows(),
-                   source.getCols(), source.getElementType());
+  if (getSource().getType().getRows() != 128)
+    return emitOpError("expected source to have 128 rows, but got ")
+           << getSource().getType();
+  return verifyCopy(*this, Layout::Operand, Layout::Lanes);
 }
 
 //===----------------------------------------------------------------------===//

@@ -54,8 +54,9 @@ public:
   /// Address and size of a tensor that was added.
   const Argument &tensor(llvm::StringRef name) const;
 
-  /// In how many groups of heads a kernel is launched (Schedule/Makespan.h); 0
-  /// where the kernel does not take groups. Needs the tensor `work`.
+  /// What the launch of a kernel with a work list chooses, where its record
+  /// leaves it open: groups of heads, and parts of a kv head's query heads
+  /// (Schedule/Makespan.h). Needs the tensor `work`.
   GridChoice gridChoice(const Kernel &kernel, schedule::Kernel kind) const;
 
   /// Refuses tensors that overlap where one of them is written.

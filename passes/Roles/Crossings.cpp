@@ -157,8 +157,6 @@ CrossingPlanner::Consumers CrossingPlanner::consumersOf(Value value) {
   return consumers;
 }
 
-/// Waits where each role first uses the value and releases it after the last
-/// use. A role that is also the producer waits at once.
 /// The step where it is planned, unless the first products of a loop use the
 /// load earlier (placeOfFirst).
 Step CrossingPlanner::unlessEarly(Value load, Step step) {
@@ -171,6 +169,8 @@ Step CrossingPlanner::unlessEarly(Value load, Step step) {
   };
 }
 
+/// Waits where each role first uses the value and releases it after the last
+/// use. A role that is also the producer waits at once.
 void CrossingPlanner::planConsumers(Value value, const Consumers &consumers,
                                     Operation *producer, StringRef producerRole,
                                     Value channel, Value buffer) {
